@@ -184,6 +184,11 @@ class RecordReader:
                 self._sort(message, batch)
         return batch
 
+    @property
+    def is_away(self) -> bool:
+        """Whether a broker could not be reached, and nothing has arrived since."""
+        return ReadTrouble.AWAY in self._troubles.values()
+
     def _sort(self, message: Message, batch: ReadBatch) -> None:
         place = (message.topic() or "", message.partition() or 0)
         offset = message.offset() or 0

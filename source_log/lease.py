@@ -6,7 +6,10 @@ the waiting changes are dropped and the watcher stands by again.
 
 import enum
 import threading
+from collections.abc import Callable
 from typing import Protocol, Self
+
+from pipeline.topic_probe import TopicProbe
 
 
 class LeaseStatus(enum.Enum):
@@ -30,6 +33,9 @@ class Lease(Protocol):
     """A number that is larger than that of every earlier leader; every generation of the term is at
     least this. None: there is no election, or this watcher does not lead yet."""
 
+    others: int
+    """How many other watchers stand for election: each of them reaches the log, or did seconds ago."""
+
     @property
     def status(self) -> LeaseStatus:
         """Whether the log may be written now."""
@@ -44,11 +50,14 @@ class Lease(Protocol):
 class Elector(Protocol):
     """Stands for election, term after term."""
 
-    def wait(self, stop: threading.Event) -> Lease | None:
-        """Wait until this watcher leads; return None if `stop` is set first."""
+    def wait(self, stop: threading.Event, make_probe: Callable[[], TopicProbe]) -> Lease | None:
+        """Wait until this watcher leads; return None if `stop` is set first.
+
+        It stands for election only while the probe says that the log can be reached.
+        """
 
     def resign(self) -> None:
-        """Leave the lease to another watcher, which may do better, and stand for election again."""
+        """Leave the lease to another watcher, which may do better. The next `wait` stands for election again."""
 
     def close(self) -> None:
         """Give up the lease at once, for another watcher."""
@@ -58,9 +67,10 @@ class SoleWatcher:
     """The elector, and the lease, of a watcher that runs alone."""
 
     term: int | None = None
+    others = 0
     status = LeaseStatus.VALID
 
-    def wait(self, stop: threading.Event) -> Self | None:
+    def wait(self, stop: threading.Event, _make_probe: Callable[[], TopicProbe]) -> Self | None:
         """Return at once; None when `stop` is set."""
         return None if stop.is_set() else self
 

@@ -28,8 +28,13 @@ CLOSE_TIMEOUT_S = 2.0
 """How long the end waits for Kafka to acknowledge the last changes."""
 
 
+CUT_OFF_MS = 20_000
+"""A leader that does not reach the log for this long resigns, if others stood for election all the time: they do.
+Where the log is away for all, they withdraw before this (`terms.PROBE_INTERVAL_S`), and changes wait for its return."""
+
+
 class LogLostError(Exception):
-    """The log accepts no more changes from this producer: topics gone, fenced, or not authorized."""
+    """The log accepts no more changes from this producer: topics gone, fenced, not authorized, or out of reach."""
 
     def __init__(self, reason: str, dropped: int) -> None:
         super().__init__(reason)
@@ -65,6 +70,9 @@ class LogWriter:
         self._fold_lag = FoldLag()
         self.completeness = LogCompleteness()
         self._unproven = False
+        self._acknowledged = self.publisher.acknowledged
+        self._useful_at: int | None = None
+        """When the log could be reached, or nobody else would have done better; None before the first check."""
         self._contested_generation = 0
 
     def begin(self, stop: threading.Event, put: Callable[[ReadBack], None]) -> History | None:
@@ -92,9 +100,22 @@ class LogWriter:
         if failure is not None:
             reason = f"the pipeline's Kafka refused changes: {failure.reason}"
             raise self._lost(reason, failure.changes)
+        self._check_reach(now_ms)
         with self._without_topics():
             self._readback.check()
         self._recorder.clock_ahead_ms = clock_ms() - now_ms
+
+    def _check_reach(self, now_ms: int) -> None:
+        """Give up a log that this watcher does not reach, if others stand ready to write it."""
+        before, self._acknowledged = self._acknowledged, self.publisher.acknowledged
+        accepts = self.publisher.idle or before != self._acknowledged
+        is_cut_off = not (accepts or self._unproven) and self._readback.is_away
+        if self._useful_at is None or not is_cut_off or not self._lease.others:
+            self._useful_at = now_ms
+        elif now_ms - self._useful_at > CUT_OFF_MS:
+            raise self._lost(
+                f"the pipeline's Kafka was out of reach for {CUT_OFF_MS // 1000} s, and another watcher reaches it"
+            )
 
     @property
     def is_flushed(self) -> bool:

@@ -91,6 +91,8 @@ class Readback:
         """The places to ask for: both after a topic was reported as missing, until Kafka answers."""
         self.is_shared = topics.partitions > 1
         """Whether the fold also processes other clusters' changes, as far as the topics show it."""
+        self.is_away = False
+        """Whether Kafka could not be reached, and nothing has arrived since: not even this watcher's own beats."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
@@ -136,6 +138,7 @@ class Readback:
 
     def _poll(self, put: Callable[[ReadBack], None]) -> None:
         batch = self._reader.poll(_POLL_S)
+        self.is_away = self._reader.is_away
         for record in batch.records:
             self._check_cluster(record)
             if record.topic == self._views[0]:

@@ -1,23 +1,31 @@
 """Lets a watcher stand by and lead in turns: each term writes the log until its lease or the log is lost.
 
 A standby checks that it could lead, before it stands for election: the topics are there,
-readable and writable. A watcher keeps its name and its count of dropped changes until its lease is
-lost, since the fold adds up dropped changes by the watcher's name.
+readable and writable; and it withdraws while it does not reach them. So a leader that is cut off
+from the log knows from those who stand whether another would do better. A watcher keeps its name
+and its count of dropped changes until its lease is lost, since the fold adds up dropped changes by
+the watcher's name.
 """
 
 import secrets
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import Backoff, UnreachableError, get_logger
+from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, check_writable, ensure_topics
 from source_log.config import SourceSettings
 from source_log.lease import Elector, Lease, LeaseLostError
 from source_log.log_writer import LogLostError
 from source_log.readback import Readback
+
+PROBE_INTERVAL_S = 5.0
+"""How often a standby asks whether it reaches the log. With the request's time limit of 5 s it knows
+within `CUT_OFF_MS` what the leader meets."""
 
 LONG_TERM_S = 60.0
 """A watcher whose term lasted longer starts over at once when its log is lost."""
@@ -52,7 +60,11 @@ def run_terms(
             topics = ensure_topics(settings, stop=stop)
             check_readable(settings, topics, stop)
             check_writable(settings, topics.names.changes)
-            lease = elector.wait(stop)
+            ends_of = (topics.names.changes,)
+            lease = elector.wait(
+                stop,
+                partial(TopicProbe, settings, topics, every_s=PROBE_INTERVAL_S, ends_of=ends_of),
+            )
             if lease is None:
                 break
             # A standby may have waited for weeks, so the topics are checked again.

@@ -72,6 +72,7 @@ class SimulatedCandidacy(Candidacy):
         self._expires = 0
         self.edge: Edge | None = None
         self.path = "/kcm/election/prod"
+        self.others = 0
         self.refused = ""
         self._chroot = ""
         self._identifier = ""
@@ -88,6 +89,8 @@ class SimulatedCandidacy(Candidacy):
         self._client: Any = SimpleNamespace(
             sync_async=lambda _path: None,
             exists_async=lambda _path: SimpleNamespace(get=self._answer),
+            # The log is out of reach for all watchers or for none: nobody would do better.
+            get_children_async=lambda _path: SimpleNamespace(get=lambda **_: [id(self)]),
             client_id=(id(self), b""),
         )
         self._node_czxid = world.election.stand(self)

@@ -115,6 +115,8 @@ class Candidacy:
         """The newest proof; None while this watcher does not lead."""
         self.term: int | None = None
         """The czxid of the election znode; None before the election is won."""
+        self.others = 0
+        """How many other candidates stood for election at the newest proof."""
         self.refused = ""
         """What the ensemble lacks or does not allow; empty while there is no such problem."""
         self._chroot = there.chroot
@@ -276,7 +278,9 @@ class Candidacy:
         asked_at = now_s()
         try:
             self._client.sync_async(self.path)
+            standing = self._client.get_children_async(self.path)
             stat = self._client.exists_async(node).get(timeout=self.connection.lease_s)
+            others = len(standing.get(timeout=self.connection.lease_s)) - 1
         except (ConnectionLoss, KazooTimeoutError):
             return True
         session = self._client.client_id
@@ -284,7 +288,7 @@ class Candidacy:
             return False
         with self._mutex:
             if not self._ended.is_set():
-                self.term = stat.czxid
+                self.term, self.others = stat.czxid, others
                 self._proof = Proof(asked_at, self.connection.lease_s)
         self._on_change()
         return True

@@ -10,8 +10,10 @@ old generation, and the new leader's generation is larger (`generation_fencing`)
 
 import socket
 import threading
+from collections.abc import Callable
 
 from pipeline.runtime import EnvironmentProblemError, KcmError, UsageError, get_logger
+from pipeline.topic_probe import TopicProbe
 from source_log.lease import Elector, LeaseStatus, SoleWatcher
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import Candidacy, now_s
@@ -41,33 +43,52 @@ class LeaderElector:
         self._outage = Outage(self._where, "that names it", now_s)
         self._reached = False
         self._candidacy = self._new_candidacy()
+        self._stands = False
 
-    def wait(self, stop: threading.Event) -> Candidacy | None:
-        """Wait until this watcher leads; return None if `stop` is set first."""
+    def wait(self, stop: threading.Event, make_probe: Callable[[], TopicProbe]) -> Candidacy | None:
+        """Wait until this watcher leads; return None if `stop` is set first.
+
+        It stands for election only while the probe says that the log can be reached.
+        """
         self._standby_logged = False
         self._outage.end()
-        while not stop.is_set():
-            self._news.clear()
-            if self._candidacy.status is LeaseStatus.VALID:
-                self._log.info("elected: this watcher leads", czxid=self._candidacy.term)
-                return self._candidacy
-            self._replace_if_ended(stop)
-            self._news.wait(_POLL_S)
+        probe = make_probe()
+        probe.thread.start()
+        try:
+            while not stop.is_set():
+                self._news.clear()
+                if self._candidacy.status is LeaseStatus.VALID:
+                    self._log.info("elected: this watcher leads", czxid=self._candidacy.term)
+                    return self._candidacy
+                probe.thread.check()
+                if probe.failure is None:
+                    self._stand()
+                    self._replace_if_ended(stop)
+                elif self._stands:
+                    self._log.warning("the log is out of reach: no candidate", reason=probe.failure)
+                    self.resign()
+                self._news.wait(_POLL_S)
+        finally:
+            probe.thread.close(0)
         return None
 
     def resign(self) -> None:
-        """Leave the lease to another watcher, which may do better, and stand for election again."""
+        """Leave the lease to another watcher, which may do better. The next `wait` stands for election again."""
         self._candidacy.close()
         self._candidacy = self._new_candidacy()
+        self._stands = self._standby_logged = False
+
+    def _stand(self) -> None:
+        if not self._stands:
+            self._candidacy.start()
+            self._stands = True
 
     def close(self) -> None:
         """Give up the lease at once, for another watcher."""
         self._candidacy.close()
 
     def _new_candidacy(self) -> Candidacy:
-        candidacy = Candidacy(self._settings, socket.gethostname(), on_change=self._news.set)
-        candidacy.start()
-        return candidacy
+        return Candidacy(self._settings, socket.gethostname(), on_change=self._news.set)
 
     def _replace_if_ended(self, stop: threading.Event) -> None:
         """Warn of what prevents the candidacy from winning; replace a candidacy that has ended."""
@@ -76,7 +97,8 @@ class LeaderElector:
         if candidacy.ended or candidacy.is_silent_for_too_long:
             candidacy.close()
             stop.wait(_POLL_S)
-            self._candidacy = self._new_candidacy()
+            self._candidacy, self._stands = self._new_candidacy(), False
+            self._stand()
 
     def _warn(self, candidacy: Candidacy) -> None:
         trouble = self._trouble(candidacy)

@@ -20,10 +20,16 @@ from source_log import fold_lag, publisher, readback
 from source_log.config import SourceSettings
 from source_log.generation_fencing import Generations
 from source_log.lease import LeaseLostError, LeaseStatus, SoleWatcher
-from source_log.log_writer import CLOSE_TIMEOUT_S, Dropped, LogLostError, LogWriter
+from source_log.log_writer import (
+    CLOSE_TIMEOUT_S,
+    CUT_OFF_MS,
+    Dropped,
+    LogLostError,
+    LogWriter,
+)
 from source_log.readback import ReadBack
 from source_log.recorder import LogRecorder
-from tests.support.kafka_client import Client, use_client
+from tests.support.kafka_client import AWAY_CODE, Client, Message, use_client
 from tests.support.producer import Kafka, Polled
 from tests.support.samples import cluster_view, log_view
 
@@ -127,6 +133,60 @@ def test_what_exceeds_the_buffer_is_dropped_at_once_with_its_reason(
     assert not writing.writer.has_room(0)
     assert writing.writer.send(may_drop=True) == Dropped(3, reason)
     assert writing.writer.publisher.waiting == 0
+
+
+def cut_off(writing: Writing) -> None:
+    """Let Kafka accept nothing and be out of reach; others stand for election, and something waits to be accepted."""
+    writing.kafka.up = False
+    writing.lease.others = 1
+    writing.client.polls.append(KafkaError(AWAY_CODE))
+    writing.add(2)
+    writing.writer.send(may_drop=False)
+    writing.add(1)
+    writing.writer.check(0)
+
+
+def test_a_leader_that_is_cut_off_from_the_log_resigns_where_others_reach_it(
+    writing: Writing,
+) -> None:
+    """After twenty seconds in which others stood for election all the time; what waits counts as dropped."""
+    cut_off(writing)
+    writing.writer.check(CUT_OFF_MS)
+    with pytest.raises(LogLostError, match="out of reach for 20 s, and another") as lost:
+        writing.writer.check(CUT_OFF_MS + 1)
+    assert lost.value.dropped == 1, "what is in the producer may still reach the log"
+
+
+def test_a_leader_keeps_its_changes_while_nobody_reaches_the_log(writing: Writing) -> None:
+    """Candidates withdraw then; those who stand again before it is back for the leader do not end its term at once."""
+    cut_off(writing)
+    writing.lease.others = 0
+    for now_ms in (15_000, 300_000):
+        writing.writer.check(now_ms)
+    writing.lease.others = 1
+    writing.writer.check(300_000 + CUT_OFF_MS)
+    writing.kafka.up = True
+    writing.writer.send(may_drop=False)
+    for now_ms in (300_001 + CUT_OFF_MS, 900_000):
+        writing.writer.check(now_ms)
+    assert [change.seq for change in writing.kafka.log] == [1, 2, 3]
+
+
+def test_a_leader_whose_changes_kafka_refuses_keeps_its_lead(writing: Writing) -> None:
+    """As where too few replicas are in sync: what arrives shows that it reaches Kafka, and another would be refused as well."""
+    cut_off(writing)
+    writing.client.polls.append([Message((NAMES.views, 0), 7, key=b"another")])
+    for now_ms in (1, CUT_OFF_MS + 1, 2 * CUT_OFF_MS + 2):
+        writing.writer.check(now_ms)
+
+
+def test_an_unproven_lease_is_no_log_that_accepts_nothing(writing: Writing) -> None:
+    """Changes wait for the lease, and its end is decided by the election."""
+    cut_off(writing)
+    writing.lease.status = LeaseStatus.UNPROVEN
+    for now_ms in (0, CUT_OFF_MS + 1):
+        writing.writer.send(may_drop=False)
+        writing.writer.check(now_ms)
 
 
 def test_another_writer_invalidates_the_lease_once_per_generation(writing: Writing) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Self
 
@@ -15,6 +16,7 @@ from pipeline import kafka_errors
 from pipeline.kafka_errors import TopicReadError
 from pipeline.runtime import Backoff, UnreachableError
 from pipeline.settings import load
+from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import readback, terms
 from source_log.config import SourceSettings
@@ -62,11 +64,15 @@ class Run(SoleWatcher):
             on_standby=self.standby_dropped.append,
         )
 
-    def wait(self, stop: threading.Event) -> Self | None:
+    def wait(self, stop: threading.Event, make_probe: Callable[[], TopicProbe]) -> Self | None:
         """Win at once, unless stopped."""
         assert stop is self.stop
+        assert isinstance(make_probe, partial)
+        assert make_probe.keywords["ends_of"] == (NAMES.changes,), (
+            "leaders of its partitions answer"
+        )
         self.steps.append("wait")
-        return super().wait(stop)
+        return super().wait(stop, make_probe)
 
     def resign(self) -> None:
         """Note it."""
@@ -167,7 +173,7 @@ def test_a_lost_lease_begins_a_new_watcher(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_stop_ends_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
     """No term begins; everything that was opened is closed."""
     played = Run(monkeypatch)
-    monkeypatch.setattr(played, "wait", lambda _stop: None)
+    monkeypatch.setattr(played, "wait", lambda *_: None)
     played.run()
     assert played.steps == ["make", "read", "write", "close"]
 

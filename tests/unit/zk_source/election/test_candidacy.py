@@ -103,6 +103,15 @@ class Ensemble:
         """Note it."""
         self.asked.append(path)
 
+    def get_children_async(self, path: str) -> Any:
+        """Return an answer, available at once, with the election's znodes."""
+
+        def get(timeout: float) -> list[str]:
+            assert timeout
+            return self.get_children(path)
+
+        return SimpleNamespace(get=get)
+
     def exists_async(self, node: str) -> Any:
         """Return an answer, available at once, with the owner of the znode; without an owner there is none."""
         self.asked.append(node)
@@ -331,6 +340,17 @@ def test_a_main_loop_that_hangs_ends_the_session(
     assert set(wake.waited_s) == {lease_s / 4}
     hanging.close()
     assert len(stopped) == 1, "the main loop, if it turns again, finds it closed"
+
+
+def test_a_proof_counts_the_others_who_stand() -> None:
+    """A leader that is cut off from the log asks whether another would do better."""
+    leading = standing()
+    leading._client = ensemble = Ensemble()
+    leading._connected.set()
+    for others in (0, 2):
+        ensemble.made = dict.fromkeys(map(str, range(1 + others)), b"")
+        assert leading._prove("/node")
+        assert (leading.others, leading.status) == (others, LeaseStatus.VALID)
 
 
 def test_a_pause_of_the_whole_process_does_not_look_like_a_loop_that_hangs(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
 
 from pipeline.runtime import EnvironmentProblemError, UnreachableError
 from pipeline.settings import load
+from pipeline.topic_probe import TopicProbe
 from source_log.lease import LeaseStatus, SoleWatcher
 from zk_source.config import WatchSettings
 from zk_source.election import leader_elector
@@ -61,6 +62,27 @@ class FakeCandidacy:
         self.steps.append("close")
 
 
+class FakeProbe:
+    """A fake probe of the log, and its thread."""
+
+    def __init__(self) -> None:
+        self.failure: str | None = None
+        self.steps: list[str] = []
+        self.thread = self
+
+    def start(self) -> None:
+        """Note it."""
+        self.steps.append("start")
+
+    def check(self) -> None:
+        """Do nothing: it is alive."""
+
+    def close(self, wait_s: float) -> None:
+        """Note it."""
+        assert wait_s == 0
+        self.steps.append("close")
+
+
 class Standby(threading.Event):
     """An elector whose waits are simulated; it also serves as the `stop` event."""
 
@@ -72,6 +94,7 @@ class Standby(threading.Event):
         """The actions while the elector waits for a change."""
         self.turns = 0
         self.pauses_s: list[float | None] = []
+        self.probe = FakeProbe()
         monkeypatch.setattr(leader_elector, "Candidacy", self._stand)
         monkeypatch.setattr(leader_elector, "now_s", lambda: self.now_s)
         there = {"cluster": "prod", "election_path": "/election", "zookeeper": "zk:2181"}
@@ -98,7 +121,7 @@ class Standby(threading.Event):
                 self.set()
 
         self.turn = turn
-        return self.elector.wait(self)
+        return self.elector.wait(self, lambda: cast("TopicProbe", self.probe))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Note a pause."""
@@ -246,17 +269,53 @@ def test_a_refusal_by_the_election_ensemble_is_reported(monkeypatch: pytest.Monk
         standby.lead(nothing)
 
 
-def test_resigning_starts_a_new_candidacy_and_closing_does_not(
+def test_a_standby_that_does_not_reach_the_log_is_no_candidate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """So whoever leads knows from the candidates whether another would do better. It stands again when it does."""
+    standby = Standby(monkeypatch)
+    first = standby.term
+
+    def lose() -> None:
+        standby.probe.failure = "timed out"
+
+    def find() -> None:
+        standby.probe.failure = None
+
+    def win() -> None:
+        standby.term.won = True
+
+    with structlog.testing.capture_logs() as logged:
+        assert standby.lead(nothing, lose, nothing, nothing, find, win) is standby.term
+    assert events(logged) == [
+        "standing by for election",
+        "the log is out of reach: no candidate",
+        "standing by for election",
+        "elected: this watcher leads",
+    ]
+    assert (first.steps, standby.term.steps) == (["start", "close"], ["start"])
+    assert len(standby.terms) == 2
+    assert standby.probe.steps == ["start", "close"]
+
+
+def test_who_never_reached_the_log_never_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would win, and write nothing."""
+    standby = Standby(monkeypatch)
+    standby.probe.failure = "timed out"
+    assert standby.lead(nothing, nothing) is None
+    assert standby.term.steps == []
+
+
+def test_after_a_resignation_the_next_wait_stands_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease is given up at once: others need not wait for the end of the session."""
     standby = Standby(monkeypatch)
     standby.term.won = True
+    standby.lead()
     standby.elector.resign()
     first, second = standby.terms
-    assert (first.steps, second.steps) == (["start", "close"], ["start"])
-    second.won = True
-    assert standby.lead() is second
+    assert (first.steps, second.steps) == (["close"], [])
+    assert standby.lead(nothing) is None
+    assert second.steps == ["start"]
     standby.elector.close()
     assert second.steps == ["start", "close"]
     assert len(standby.terms) == 2
