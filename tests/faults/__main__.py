@@ -17,6 +17,7 @@ from kcm.servers.supervisor import Supervisor
 from tests.faults import clocks
 from tests.faults.cells import CELLS, CLOCK_FAULTS, Cell
 from tests.faults.full_disk import FullDisk, why_not
+from tests.faults.history import Checked
 from tests.faults.report import line, stretch_rows, write_faults, write_soak
 from tests.faults.runner import Outcome, play
 from tests.faults.sides import Sides
@@ -68,9 +69,13 @@ def _soak(where: Path, options: argparse.Namespace) -> int:
             stretches.append(stretch)
             say("\n         ".join([stretch_rows(stretches)[-1], *world.said]))
             world.said.clear()
+        history = world.history.check() if world.history is not None else Checked()
+        say(f"history: {history.versions:,} versions, {history.merged} merged")
+        say("\n".join(history.problems))
     if options.report is not None:
         write_soak(options.report, stretches, options.seed)
-    return 1 if any(each.stale_s or each.wrong for each in stretches) else 0
+    failed = any(each.stale_s or each.wrong for each in stretches) or history.problems
+    return 1 if failed else 0
 
 
 def _wanted(name: str, words: Sequence[str]) -> bool:

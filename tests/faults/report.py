@@ -18,7 +18,7 @@ from tests.faults.soak import PARTS_MEASURED, Stretch
 _PAGE = """\
 # Reliability
 
-Written by `python -m tests.faults`; do not edit.
+The sections *Faults* and *A long run* are written by `python -m tests.faults`: do not edit them. What was found is listed [below](#defects-found).
 
 Real servers: three ZooKeeper members, three Kafka 3.9 brokers, the pipeline with its own Kafka, all supervised as by `kcm up`. Partitions change four times a second. Four times a second
 everything that the exporter shows is compared with what ZooKeeper holds, and since when.

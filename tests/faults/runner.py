@@ -81,6 +81,9 @@ def play(
         act()
         sides.revive()
         sides.changes.go_on()
+        sides.followed(began)
+        sides.equal()
+        # Again: what seemed to follow may not have shown the fault yet.
         followed_at = sides.followed(began)
         afterwards()
         sides.equal()

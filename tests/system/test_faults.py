@@ -46,9 +46,11 @@ def faults(tmp_path_factory: pytest.TempPathFactory, jars: Jars) -> Iterator[Wor
 def test_live_figures_equal_zookeeper_after_each_fault(
     faults: World, part: str, fault: str
 ) -> None:
-    """After a fault of each part all leaders, ISRs and counts soon equal ZooKeeper's."""
+    """After a fault of each part all leaders, ISRs and counts soon equal ZooKeeper's, and the log its history."""
     (cell,) = (each for each in CELLS if (each.part.name, each.fault) == (part, fault))
     found = play(faults, part, fault, partial(Cell.act, cell, faults))
-    assert (found.problem, found.wrong) == ("", "")
+    assert (found.problem, found.wrong, found.history_problem) == ("", "", "")
+    assert found.history is not None
+    assert found.history.versions > 0
     assert found.oldest_s <= MAX_STALE_S, found
     assert found.follows_after_s is not None, "how soon is measured by `python -m tests.faults`"
