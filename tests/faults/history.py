@@ -8,7 +8,8 @@ the format of the log's records is used, and which znodes it publishes. What is 
   `deleted` is of a znode that did not exist at that zxid, or at some moment after it.
 - **In order.** Generations rise, and within one the seqs have no gap. A znode's mzxid never goes back.
   Between two resyncs, which is one connection, the zxids of the answers never go back.
-- **None twice.** No position is in the log twice. From the start of one resync to the next, no version
+- **None twice.** A record that is in the log again at its position is the same one, and counted: readers skip
+  it, and it is only there if Kafka had reported the topic as missing (`Publisher`). From the start of one resync to the next, no version
   of a znode is reported twice, and no absence, except that absences may repeat while the resync lasts.
 - **None lost.** A watch says only that a znode has changed, so versions that are replaced before they
   are read are merged, and ZooKeeper promises no more. But a notification comes before every answer that
@@ -21,7 +22,7 @@ the format of the log's records is used, and which znodes it publishes. What is 
 - **Newest.** At a quiet moment the newest version of each znode is in the log, and no other znode.
 
 Records of a generation that was replaced do not count, as for every reader of the log. A log that was
-lost with its disk begins anew: what it held is not asked for. A restored ensemble (`rebase`) is not judged.
+lost with its disk begins anew: what it held is not asked for.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class Checked(NamedTuple):
     merged: int = 0
     """Those of them that were replaced before they could be read, or while no watcher watched."""
     problems: tuple[str, ...] = ()
+    repeated: int = 0
+    """Records that were sent again, as readers notice by their positions."""
 
 
 class History:
@@ -90,6 +93,7 @@ class History:
         self._bootstrap_servers = bootstrap_servers
         self._known: set[tuple[str, int]] = set()
         self._told: set[str] = set()
+        self._repeated = 0
 
     def check(self) -> Checked:
         """Compare all that was ever written; return what is new. All members must serve."""
@@ -109,7 +113,9 @@ class History:
         new, self._known = every - self._known, every
         problems = [each for each in comparison.problems if each not in self._told]
         self._told.update(problems)
-        return Checked(len(new), len(new - comparison.reported), tuple(problems))
+        repeated, self._repeated = comparison.repeated - self._repeated, comparison.repeated
+        merged = len(new - comparison.reported)
+        return Checked(len(new), merged, tuple(problems), max(0, repeated))
 
 
 def committed(data_dirs: Iterable[Path]) -> list[Commit]:
@@ -196,6 +202,9 @@ class Comparison:
         self.problems: list[str] = []
         self.reported: set[tuple[str, int]] = set()
         """The versions in the log, each by its path and zxid; of deletions, those that an absence proves."""
+        self.repeated = 0
+        self._records: dict[int, ZnodeChange] = {}
+        """Those of the newest generation, by seq."""
         self._versions = versions
         self._zxids = {path: [each.zxid for each in found] for path, found in versions.items()}
         self._position = (0, 0)
@@ -205,15 +214,7 @@ class Comparison:
 
     def read(self, log: Iterable[ZnodeChange]) -> None:
         """Compare records."""
-        for change in log:
-            if change.position <= self._position:
-                if change.position == self._position or change.generation == self._position[0]:
-                    self._say(change, "is in the log twice")
-                continue
-            generation, seq = self._position
-            if generation and change.seq != (seq + 1 if change.generation == generation else 1):
-                self._say(change, f"follows {generation}/{seq}: records are lost")
-            self._position = change.position
+        for change in filter(self._is_next, log):
             match change.kind:
                 case ChangeKind.RESYNC_STARTED:
                     self._end_segment()
@@ -228,6 +229,23 @@ class Comparison:
                     self._on_deleted(change)
                 case _:
                     pass
+
+    def _is_next(self, change: ZnodeChange) -> bool:
+        """Return whether readers take a record: it comes after those before it."""
+        generation, seq = self._position
+        if change.position <= self._position:
+            if change.generation == generation:
+                self.repeated += 1
+                if self._records.get(change.seq) != change:
+                    self._say(change, "is another record at the position of one before")
+            return False
+        if generation and change.seq != (seq + 1 if change.generation == generation else 1):
+            self._say(change, f"follows {generation}/{seq}: records are lost")
+        if change.generation != generation:
+            self._records.clear()
+        self._records[change.seq] = change
+        self._position = change.position
+        return True
 
     def finish(self, *, up_to: int) -> None:
         """Compare what the log says exists with ZooKeeper at a zxid at which it was quiet."""

@@ -182,7 +182,8 @@ def _cells_of(found: Outcome) -> Sequence[str]:
 def _history(found: Outcome) -> str:
     if found.history is None:
         return "not compared"
-    return f"{found.history.versions:,}, {found.history.merged} merged"
+    repeated = f", {found.history.repeated} repeated" if found.history.repeated else ""
+    return f"{found.history.versions:,}, {found.history.merged} merged{repeated}"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 import msgspec
+from confluent_kafka import KafkaException
 
 from pipeline.runtime import KcmError
 from tests.faults.history import Checked
@@ -88,7 +89,7 @@ def play(
         afterwards()
         sides.equal()
         history = sides.history.check() if sides.history is not None else None
-    except (AssertionError, KcmError, OSError) as error:
+    except (AssertionError, KafkaException, KcmError, OSError) as error:
         problem = " ".join(str(error).split())
     sides.truth.settled()
     verdicts = sides.verdicts(began)

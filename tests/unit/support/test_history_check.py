@@ -130,9 +130,13 @@ def test_the_log_of_a_watcher_that_misses_nothing_is_sound() -> None:
             again(DELETED), "is reported as deleted twice", id="an absence is reported twice"
         ),
         pytest.param(
-            lambda log: [*log[: REPLACED + 1], log[REPLACED], *log[REPLACED + 1 :]],
-            "is in the log twice",
-            id="a record is in the log twice",
+            lambda log: [
+                *log[: REPLACED + 1],
+                msgspec.structs.replace(log[REPLACED], version=77),
+                *log[REPLACED + 1 :],
+            ],
+            "is another record at the position of one before",
+            id="another record at a position",
         ),
         pytest.param(
             lambda log: numbered([*log[:REPLACED], *log[REPLACED + 1 :], log[REPLACED]]),
@@ -170,3 +174,11 @@ def test_records_of_a_replaced_generation_do_not_count() -> None:
     """A former watcher's late record is no duplicate, and no going back."""
     late = msgspec.structs.replace(LOG[NEWEST], generation=0, seq=900)
     assert problems_of([*LOG, late]) == []
+
+
+def test_a_record_that_was_sent_again_counts_as_repeated() -> None:
+    """Readers skip it by its position."""
+    comparison = Comparison(VERSIONS)
+    comparison.read([*LOG[: REPLACED + 1], *LOG[REPLACED - 2 :]])
+    comparison.finish(up_to=COMMITS[-1].zxid)
+    assert (comparison.problems, comparison.repeated) == ([], 3)
