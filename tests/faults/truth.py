@@ -3,7 +3,8 @@
 The rule: nothing here uses the monitor's code. A value's time is ZooKeeper's own (mtime), by the
 clock of this machine (`note_step`), so that a late notification to the test is no advantage to the monitor.
 ZooKeeper keeps no time of a deletion. A deletion that is seen while no connection was lost has just
-happened; any other may have happened at any time since the connection was lost.
+happened; any other may have happened at any time since the connection was lost. A znode with another
+czxid was deleted and created again.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Truth:
         self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._read_at: dict[str, float] = {}
         """When each path was last read."""
+        self._czxids: dict[str, int] = {}
         self._disconnected_at = 0.0
         self._steps: list[tuple[int, float]] = [(0, 0.0)]
         """After which zxid ZooKeeper's clock was how far ahead of this machine's."""
@@ -149,10 +151,20 @@ class Truth:
                 known = self._history.get(below, ())
             if not known or known[-1].data is None:
                 self._due.put(below)
-        self._read_at[path] = time.time()
+        read_before, self._read_at[path] = self._read_at.get(path, 0.0), time.time()
         if path not in LISTS:
-            ahead_s = next(s for zxid, s in reversed(self._steps) if zxid < stat.mzxid)
-            self._note(path, Written(stat.mtime / 1000 - ahead_s, stat.version, data))
+            before = self._czxids.get(path, stat.czxid)
+            self._czxids[path] = stat.czxid
+            if stat.czxid != before:  # it was deleted since it was last read
+                at = self._right(stat.ctime, stat.czxid)
+                self._note(path, Written(at, -1, None, read_before))
+            at = self._right(stat.mtime, stat.mzxid)
+            self._note(path, Written(at, stat.version, data))
+
+    def _right(self, time_ms: int, zxid: int) -> float:
+        """Return a time of ZooKeeper by this machine's clock, in seconds since 1970."""
+        ahead_s = next(ahead_s for since, ahead_s in reversed(self._steps) if since < zxid)
+        return time_ms / 1000 - ahead_s
 
     def _below(self, path: str, data: bytes) -> list[str]:
         """Return the znodes that exist because of this one, and watch for more of them."""
