@@ -70,8 +70,8 @@ def _soak(where: Path, options: argparse.Namespace) -> int:
             say("\n         ".join([stretch_rows(stretches)[-1], *world.said]))
             world.said.clear()
         history = world.history.check() if world.history is not None else Checked()
-        say(f"history: {history.versions:,} versions, {history.merged} merged")
-        say("\n".join(history.problems))
+        counted = f"history: {history.versions:,} versions, {history.merged} merged"
+        say("\n".join([counted, *history.problems]))
     if options.report is not None:
         write_soak(options.report, stretches, options.seed)
     failed = any(each.stale_s or each.wrong for each in stretches) or history.problems
