@@ -150,6 +150,10 @@ class KafkaCluster:
         """Whether the controller or its epoch was unreadable at any time."""
         return any(path in _OF_CONTROLLER for path, _ in self._damaged)
 
+    def was_damaged(self, path: str) -> bool:
+        """Return whether a znode was unreadable at any time."""
+        return any(damaged == path for damaged, _ in self._damaged)
+
     def is_damaged_controller(self, held: Mapping[str, int]) -> bool:
         """Return whether the controller or its epoch is unreadable in these znodes."""
         return any((path, held.get(path)) in self._damaged for path in _OF_CONTROLLER)

@@ -23,7 +23,7 @@ from controller_model.records.changes import (
 from controller_model.records.completeness import LATE_MS, Completeness, Stage, Status
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
-from controller_model.records.events import ControllerElected, TopicDeleted
+from controller_model.records.events import ControllerElected, TopicCreated, TopicDeleted
 from controller_model.sources.zookeeper.denied_paths import root_of
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from controller_model.state.control_plane import ControlPlane
@@ -380,7 +380,7 @@ class Oracle:
         last = (0, 0, 0) if row is None else (row.event_generation, row.event_seq, row.event_index)
         for value in values:
             event = decode_event(bytes(value))
-            self._check_deleted(event)
+            self._check_topic(before, event)
             asking = self.world.asking
             if asking is not None and (wrong := asking.complaint(event.event)) is not None:
                 raise BrokenError("only what was asked for is called ours", wrong)
@@ -390,14 +390,33 @@ class Oracle:
                 raise BrokenError("event ids rise", f"{place} after {last} in the fold's output")
             last = place
 
-    def _check_deleted(self, record: EventRecord) -> None:
-        """Check that a topic reported as deleted was deleted at some time."""
+    def _check_topic(self, before: State, record: EventRecord) -> None:
+        """Check that a topic reported as deleted was absent after it was held, and that none is created twice.
+
+        A topic that was deleted and created between two reads makes both events. Its deletion has the
+        zxid of the new topic's value; one found by a resync has no zxid, but the resync's range.
+        """
         event = record.event
-        if not isinstance(event, TopicDeleted) or self.world.zk.era:
+        if not isinstance(event, TopicCreated | TopicDeleted) or self.world.zk.era:
             return
-        values = self.world.zk.past[0].get(f"/brokers/topics/{event.topic}", ())
-        if all(value is not None for _, value in values):
-            raise BrokenError("nothing that lives is deleted", event.topic)
+        path, zxid = f"/brokers/topics/{event.topic}", event.source_number
+        values = self.world.zk.past[0].get(path, ())
+        held = marks_of(before).get(path)
+        if isinstance(event, TopicCreated):
+            is_same = held is not None and not was_so(values, None, held, zxid or held)
+            if is_same and not self.world.kafka.was_damaged(path):
+                raise BrokenError("a topic is created once", f"{event.topic} at {zxid}")
+            return
+        first = last = zxid or 0
+        if zxid is None:
+            place = Position(record.id.generation, record.id.seq)
+            proofs = (proof for (_, at), proof in self.world.proofs.items() if at == place)
+            _, first, last = next(proofs, Proof(0, 0, self.world.zk.zxid))
+        elif (zxid, zxid) in values:  # created again
+            first = 0
+        first = max(first, held or 0, *(at for at, _ in values[:1]))
+        if not values or not was_so(values, None, first, last):
+            raise BrokenError("nothing that lives is deleted", f"{event.topic} by zxid {last}")
 
     def on_exporter_restart(self) -> None:
         """Record that the next exporter reads all events again."""

@@ -25,7 +25,7 @@ from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
 from controller_model.sources.zookeeper import proofs
 from controller_model.sources.zookeeper import source as zookeeper_source
-from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.source import ZOOKEEPER, ZooKeeperSource
 from controller_model.sources.zookeeper.state import ZooKeeperState
 from controller_model.sources.zookeeper.stats import Freshness
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
@@ -246,6 +246,24 @@ def lagging_follower_believed() -> AbstractContextManager[None]:
         return real(self, *args)
 
     return _patched(ReadinessCheck, "judge", judge)
+
+
+@_caught_by(252797794)
+def old_reads_of_a_later_resync_believed() -> AbstractContextManager[None]:
+    """Only a generation's first resync is judged by what a former watcher had read."""
+    real = ZooKeeperSource.apply
+
+    def apply(
+        self: ZooKeeperSource, state: ClusterState, record: ZnodeChange, handle: Handle
+    ) -> Any:
+        resync = state.control.source.resync
+        was_whole = resync is not None and resync.whole
+        applied = real(self, state, record, handle)
+        if resync is not None and resync.began.seq > 1 and record.kind is ChangeKind.SET:
+            resync.whole = was_whole
+        return applied
+
+    return _patched(ZooKeeperSource, "apply", apply)
 
 
 @_caught_by(19, 28)

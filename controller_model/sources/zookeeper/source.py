@@ -103,13 +103,13 @@ class ZooKeeperSource(Source):
         read_zxid = record.read_zxid
         view = state.control.log.view
         if read_zxid is not None and read_zxid != view.read_zxid:
-            # No resync of older reads is trusted. A generation's first resync starts when its server has
-            # reached all that was read before. Its messages may still arrive late, behind newer ones of the
-            # watcher that it deposed: then a znode that it does not name may have been created since.
+            # No resync of older reads is trusted. A resync starts when its server has reached all that the views
+            # and its watcher had read, but a former watcher may have read more: the fold was behind when this one
+            # took over, or that one's messages arrived late. Then what it does not name may have been created since.
             resync = state.control.source.resync
             if read_zxid > view.read_zxid:
                 view.read_zxid = read_zxid
-            elif resync is not None and resync.began.seq == 1 and not resync.rebase:
+            elif resync is not None and not resync.rebase:
                 resync.whole = False
         return applied
 

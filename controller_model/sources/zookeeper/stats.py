@@ -6,9 +6,10 @@ change of the set of znodes changes the digest too. The stat of a topic's znode 
 that was read from it, so that a topic is one value; all others are in the source's own state, by path.
 
 Why one number is enough for deletes: within a generation, reads are answered in the order of the
-log, so their read_zxid never falls. A new generation begins with a resync, which starts only when
-the server has caught up with the largest read_zxid that the view holds. So a read below the
-read_zxid of the newest delete is always an old one.
+log, so their read_zxid never falls. A new generation begins with a resync, which starts when the
+server has caught up with the largest read_zxid that the view holds; where the log held more by
+then, the resync proves nothing, and the fold requests another one. So a read below the read_zxid of
+the newest delete is always an old one.
 """
 
 import enum

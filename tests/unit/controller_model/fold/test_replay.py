@@ -7,6 +7,7 @@ import copy
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import (
     ChangeKind,
+    SessionState,
     data_fields,
 )
 from tests.support.histories import Fold, History, begun, kinds, payload, replaced, small_cluster
@@ -95,6 +96,23 @@ def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads()
     taking_over.znodes, taking_over.zxid = history.znodes, history.zxid
     taking_over.resync(answers=wanted.number)
     assert kinds(fold.follow(taking_over)) == ["Verified"]
+
+
+def test_a_later_resync_of_a_successor_that_reads_less_deletes_nothing_either() -> None:
+    """The successor's first resync broke off on a server that is behind: its next one reads there again."""
+    history, fold = begun()
+    taking_over = copy.deepcopy(history)
+    history.topic("u", {0: (0,)})
+    fold.follow(history)
+    taking_over.new_generation("second")
+    taking_over.start_resync()
+    taking_over.heartbeat(session=SessionState.SUSPENDED)
+    taking_over.resync()
+    assert kinds(fold.follow(taking_over)) == ["Incomplete"]
+    assert fold.state.topics.get("u") is not None
+    wanted = fold.cluster_view().resync_wanted
+    assert wanted is not None
+    assert wanted.reason == "a resync with a hole, two histories or old reads in it"
 
 
 def restored() -> tuple[History, Fold]:
