@@ -64,7 +64,7 @@ class _ClusterAnswer:
         self.lock = asyncio.Lock()
         self.asked_at_s = 0.0
         self.made_at_s: float | None = None
-        """When the body was made, by the loop's clock; None: never, or the last attempt failed."""
+        """When the oldest part of the body was made, by the loop's clock; None: never, or the last attempt failed."""
         self.body = KeptBody(b"", "application/json")
         self.heard_at: dict[Stage, int | None] = {}
         self._newest = NewestEvents(
@@ -150,13 +150,15 @@ class PageAnswers:
             held.asked_at_s = now_s
             self._polls.count(now_s)
             if held.made_at_s is None or now_s - held.made_at_s >= MAKE_INTERVAL_S:
-                await self._make(held, known, now, now_s)
-                held.made_at_s = now_s
+                held.made_at_s = await self._make(held, known, now, now_s)
         about_now = {"now": now, "viewers": self._polls.per_s, "heard_at": held.heard_at}
         return held.body.response(request, {NOW_HEADER: msgspec.json.encode(about_now).decode()})
 
-    async def _make(self, held: _ClusterAnswer, name: str | None, now: int, now_s: float) -> None:
-        """Make an answer; raise HTTPException 500 where that fails for the cluster."""
+    async def _make(self, held: _ClusterAnswer, name: str | None, now: int, now_s: float) -> float:
+        """Make an answer, and return since when it is so: that of its oldest part.
+
+        Raise HTTPException 500 where that fails for the cluster.
+        """
         clusters = self._collector.clusters
         self._answers = {
             known: each
@@ -192,6 +194,7 @@ class PageAnswers:
             "clusters": msgspec.Raw(rows.full if name is None else rows.short),
         }
         held.store(msgspec.json.encode(body))
+        return rows.made_at_s
 
     def _judge(
         self, snapshot: ClusterSnapshot, now: int

@@ -248,7 +248,7 @@ def lagging_follower_believed() -> AbstractContextManager[None]:
     return _patched(ReadinessCheck, "judge", judge)
 
 
-@_caught_by(252797794)
+@_caught_by(252_797_794)
 def old_reads_of_a_later_resync_believed() -> AbstractContextManager[None]:
     """Only a generation's first resync is judged by what a former watcher had read."""
     real = ZooKeeperSource.apply

@@ -63,6 +63,18 @@ def rows_kept() -> AbstractContextManager[Any]:
     return mock.patch.object(PageAnswers, "_make_rows", make_rows)
 
 
+def rows_older_than_their_answer() -> AbstractContextManager[Any]:
+    """An answer keeps the list of clusters that was made before it for a whole interval more."""
+    real = PageAnswers._make
+
+    async def make(self: PageAnswers, *about: Any) -> float:
+        await real(self, *about)
+        now_s: float = about[-1]
+        return now_s
+
+    return mock.patch.object(PageAnswers, "_make", make)
+
+
 def one_mistake_for_all() -> AbstractContextManager[Any]:
     """An exception about one cluster refuses the pages of all."""
     real = PageAnswers._judge
@@ -212,6 +224,7 @@ PLANTED: Mapping[str, Plant] = {
     "throttled answers believed": throttled_answers_believed,
     "page kept": page_kept,
     "rows kept": rows_kept,
+    "rows older than their answer": rows_older_than_their_answer,
     "one mistake for all": one_mistake_for_all,
     "picture kept": picture_kept,
     "etag of views alone": etag_of_views_alone,
@@ -230,7 +243,8 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "elections believed": (324,),
     "lost leaders counted as elected": (261,),
     "page kept": (0, 1),
-    "rows kept": (6, 13),
+    "rows kept": (6, 27),
+    "rows older than their answer": (591_035_836,),
     "one mistake for all": (6, 14),
     "picture kept": (0, 1),
     "etag of views alone": (1, 2),

@@ -227,6 +227,23 @@ def test_changes_faster_than_pages_are_made_once_in_a_while(
     assert other.shown["cluster"]["controller"]["id"] == 1
 
 
+def test_an_answer_is_as_old_as_the_rows_in_it(
+    two_brokers: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were made for another page do not stay longer in an answer that was made later."""
+    clock = [0.0]
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _loop: clock[0])
+    monkeypatch.setattr(page_answers, "MAKE_INTERVAL_S", 0.2)
+    two_brokers.write(cluster_view("other"))
+    page, fleet = Page(two_brokers, "prod"), Page(two_brokers)
+    page.poll()
+    two_brokers.write(cluster_view("other", at=as_of(2), counts=Counts(offline=1)))
+    for clock[0], offline in ((0.15, 0), (0.21, 1)):
+        fleet.poll()
+        rows = {row["name"]: row["counts"]["offline"] for row in fleet.shown["clusters"]}
+        assert rows == {"prod": 0, "other": offline}
+
+
 def test_answers_are_kept_for_a_minute_and_only_for_known_clusters(
     two_brokers: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
