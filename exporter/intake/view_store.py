@@ -55,6 +55,8 @@ class ViewStore:
         self._held_back: dict[str, ClusterSnapshot] = {}
         """Snapshots of lineages that have not yet reached the place of the one that is shown."""
         self._unconfirmed: set[str] = set()
+        self._reread: set[str] = set()
+        """Clusters that are read again from nothing, until that has come as far as what is shown."""
         self._last_offset: dict[str, int] = {}
         """The offset of the newest cluster view of each cluster."""
         self._versions = itertools.count(1)
@@ -91,8 +93,15 @@ class ViewStore:
         return taken
 
     def begin_reread(self) -> None:
-        """Note that the topic was recreated: clusters count as unconfirmed until seen in it."""
+        """Note that the topic was recreated: clusters count as unconfirmed until seen in it.
+
+        Each is read again from nothing: until the reader noticed, it may have read the new topic from the
+        middle, and lacks what is before that.
+        """
         self._unconfirmed = set(self.clusters)
+        self._reread = set(self.clusters)
+        self._pending.clear()
+        self._held_back.clear()
         self._last_offset.clear()
 
     def forget_unconfirmed(self) -> list[str]:
@@ -136,10 +145,12 @@ class ViewStore:
         )
         self._pending.pop(cluster, None)
         self._held_back.pop(cluster, None)
+        self._reread.discard(cluster)
 
     def _newest(self, cluster: str) -> ClusterSnapshot | None:
-        """Return the newest snapshot of a cluster, shown or held back; None: there is none."""
-        return self._held_back.get(cluster) or self.clusters.get(cluster)
+        """Return the newest snapshot of a cluster, held back or shown; None: there is none, or all is read again."""
+        shown = None if cluster in self._reread else self.clusters.get(cluster)
+        return self._held_back.get(cluster) or shown
 
     def _commit(self, view: ClusterView, record: Record) -> str | None:
         """Complete a batch; return the cluster if the batch is now shown, None if it is old or held back."""
@@ -162,6 +173,7 @@ class ViewStore:
             self._held_back[view.cluster] = snapshot
             return None
         self._held_back.pop(view.cluster, None)
+        self._reread.discard(view.cluster)
         self.clusters = MappingProxyType({**self.clusters, view.cluster: snapshot})
         return view.cluster
 
@@ -179,13 +191,13 @@ class ViewStore:
 
 
 def _has_come_as_far(new: ClusterView, shown: ClusterView) -> bool:
-    """Return whether `new` may replace what is shown: always within a lineage.
+    """Return whether `new` may replace what is shown: within a lineage, by its place.
 
     Another lineage must have reached the same place in the log or, where the log was recreated, the same time by
     the log's clock. If what is shown was verified, it must also have been verified, for `UNPROVEN_AT_MOST_MS`.
     """
     if new.as_of.lineage == shown.as_of.lineage:
-        return True
+        return new.as_of >= shown.as_of
     ahead_ms = (new.log.sign_of_life or 0) - (shown.log.sign_of_life or 0)
     if ahead_ms < 0 and new.as_of.position < shown.as_of.position:
         return False

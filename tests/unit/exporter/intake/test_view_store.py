@@ -250,6 +250,25 @@ def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> N
     assert store.forget_unconfirmed() == [], "the very same view confirms it"
 
 
+def test_a_recreated_topic_that_was_read_from_the_middle_is_read_from_nothing() -> None:
+    """What was shown of it lacks the views before that; it stays until the second reading has come as far."""
+    store = ViewStore()
+    first = [topic_view("t", as_of(1)), broker_view(0, as_of(1)), cluster_view(at=as_of(2))]
+    last = [topic_view("u", as_of(5)), cluster_view(at=as_of(5))]
+    for view in last:
+        store.apply(record(view))
+    store.begin_reread()
+    for view in (*first, *last[:1]):
+        assert store.apply(record(view)) is None
+        assert held(store).view.as_of == as_of(5)
+        assert list(held(store).topics) == ["prod/topic/u/0"]
+    assert store.apply(record(last[-1])) == "prod"
+    assert list(held(store).topics) == ["prod/topic/t/0", "prod/topic/u/0"]
+    assert list(held(store).brokers) == [0]
+    assert store.apply(record(cluster_view(at=as_of(6)))) == "prod", "it is followed as before"
+    assert list(held(store).brokers) == [0]
+
+
 def shown_store() -> ViewStore:
     """Return a store that shows lineage L1 as of its 900th change."""
     store = ViewStore()
