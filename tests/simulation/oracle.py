@@ -351,7 +351,10 @@ class Oracle:
         # resync.
         hits = self.world.hits
         forgot = hits["older checkpoint"] and (
-            hits["retention"] or hits["stretch of the log lost"] or hits["a message was lost"]
+            hits["retention"]
+            or hits["records of a topic expired"]
+            or hits["stretch of the log lost"]
+            or hits["a message was lost"]
         )
         once = not (self.world.zk.era or forgot)
         if once and isinstance(event, ControllerElected) and event.source_number is not None:

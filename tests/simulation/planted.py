@@ -145,6 +145,21 @@ def hole_ignored() -> AbstractContextManager[None]:
     return _patched(replay_module, "_jump", jump)
 
 
+@_caught_by(132, 234)
+def beginning_of_a_generation_not_missed() -> AbstractContextManager[None]:
+    """A generation of which the log has lost the beginning is followed as if it were whole."""
+    real = replay_module._jump
+
+    def jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+        if change.generation == state.control.log.position.generation:
+            return real(state, change)
+        real(state, msgspec.structs.replace(change, kind=ChangeKind.RESYNC_STARTED, seq=1))
+        state.control.log.position = change.position
+        return []
+
+    return _patched(replay_module, "_jump", jump)
+
+
 @_caught_by(9, 17)
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a gap, or with another digest, deletes what it did not report."""
@@ -378,6 +393,18 @@ def lost_question_awaited() -> AbstractContextManager[None]:
         return
 
     return _patched(Pulse, "give_up", give_up)
+
+
+@_caught_by(483)
+def second_reading_adds_to_the_first() -> AbstractContextManager[None]:
+    """An exporter that has read a recreated topic from the middle keeps that, and reads the beginning in vain."""
+    real = ViewStore.begin_reread
+
+    def begin_reread(self: ViewStore) -> None:
+        real(self)
+        self._reread.clear()
+
+    return _patched(ViewStore, "begin_reread", begin_reread)
 
 
 @_caught_by(15, 19)

@@ -148,6 +148,8 @@ def _come_to_rest(world: World, *, is_last: bool) -> None:
         budget.check(world)
         return
     world.viewers.go_on()
+    if world.retention is not None:
+        world.retention.go_on()
     if world.electing is not None:
         world.electing.go_on()
     for neighbour in world.neighbours:

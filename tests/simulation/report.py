@@ -28,6 +28,8 @@ Besides the faults in the table:
   be affected.
 - One seed of fifteen loses the beginning of its views repeatedly.
 - In one of eleven, main loops of watchers hang in processes that live: the session stays until the elector ends it.
+- In two of seventeen, records of log and events expire after some seconds, as by `retention.ms`, also those that a fold or
+  an exporter that is behind has not read.
 - In one of fifteen, records that `kcm elect` writes are written into the log by others, valid or hostile. Only an
   election's origin may depend on them.
 - In one of ten, ZooKeeper throttles its clients: requests wait, for longer than the sessions live or not, or are refused
@@ -49,8 +51,9 @@ What is checked:
   noticed it), and the controller can be read.
 - At the watcher: a resync starts where the view is, an event precedes its value, only the leader publishes, and only
   under a proof.
-- In the fold's output and at the exporter: event ids rise, an election is reported once, no existing topic is deleted,
-  and missing views are reported if views are missing, and only then.
+- In the fold's output and at the exporter: event ids rise, an election is reported once, a topic is reported as deleted
+  only where it was absent after it was held, and as created once, and missing views are reported if views are missing,
+  and only then.
 - At the live page: what a browser shows is what the exporter held when it made the answer, and true within 4 s where
   the answer says live. A browser that polls gets answers, whatever happens to the figures of other clusters, and
   without answers no browser shows figures as live.

@@ -26,6 +26,7 @@ from tests.simulation.neighbour import NEIGHBOURS, Neighbour
 from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
+from tests.simulation.retention import Retention, has_retention
 from tests.simulation.service import fold_of
 from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, has_neighbours, watch_settings
 from tests.simulation.throttling import Throttling, is_throttled
@@ -110,6 +111,7 @@ class World:
         self.throttling = Throttling(self) if is_throttled(seed) else None
         self.electing = Electing(self) if is_electing(seed) else None
         self.asking = Asking(self) if is_asked(seed) else None
+        self.retention = Retention(self) if has_retention(seed) else None
         self.start_watcher()
 
     def _make_topics(self) -> None:
@@ -161,6 +163,8 @@ class World:
             self.throttling.act()
         if self.kafka_starts is not None:
             self.kafka_starts.act()
+        if self.retention is not None:
+            self.retention.act()
         self.fold.act()
         self.kafka.act()
         self._times.append((self.clock.now, self.zk.era, self.zk.zxid))
@@ -323,6 +327,8 @@ class World:
         self.exporter.clock_ahead_ms = 0
         self.exporter.plan()
         self.zk.end_refusals()
+        if self.retention is not None:
+            self.retention.rest()
         if self.throttling is not None:
             self.throttling.rest()
         if self.kafka_starts is not None:
