@@ -96,7 +96,8 @@ def _topics(
     beyond = _chunks_beyond_the_last(topics, batch)
     topics = _without(topics, beyond)
     older: list[str] = []
-    if not before.topics or before.view.views_from != view.views_from:
+    # What was denied then may be read now: a topic whose end was lost with its view is found only then.
+    if not before.topics or before.view.views_from != view.views_from or before.lacks_views:
         older = _not_in_the_resync(topics, view)
         topics = _without(topics, older)
     digest = before.topics_digest

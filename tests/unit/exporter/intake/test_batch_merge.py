@@ -6,6 +6,7 @@ from functools import reduce
 from operator import xor
 
 from controller_model.kafka.ids import Position
+from controller_model.records.changes import digest_text
 from controller_model.records.views import ClusterView
 from exporter.core.records import ClusterSnapshot, Entry
 from exporter.intake.batch_merge import next_snapshot
@@ -106,6 +107,18 @@ def test_topics_that_a_full_resync_may_not_read_are_kept() -> None:
     store.apply(record(topic_view("other", as_of(8))))
     store.apply(record(cluster_view(at=as_of(9), views_from=Position(1, 9), log=log)))
     assert topics(store) == {"denied", "other"}
+
+
+def test_a_topic_that_was_denied_and_has_ended_is_dropped_once_it_may_be_read() -> None:
+    """Kafka had lost the record of its end; the digest shows that the fold does not hold it."""
+    store = ViewStore()
+    store.apply(record(topic_view("ended")))
+    log = log_view(denied=("/brokers/topics",))
+    about = {"views_from": Position(1, 5), "views_digest": digest_text(0)}
+    assert store.apply(record(cluster_view(at=as_of(7), log=log, **about))) == "prod"
+    assert (topics(store), held(store).lacks_views) == ({"ended"}, True)
+    store.apply(record(cluster_view(at=as_of(8), **about)))
+    assert (topics(store), held(store).lacks_views) == (set(), False)
 
 
 def test_incidents_are_kept_until_a_newer_view_or_another_lineage() -> None:
