@@ -7,7 +7,7 @@ monitor's figures are incomplete. It stops at the first surprise.
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from kcm.cli.parts import all_names
 from kcm.cli.text import warn
 from kcm.elect.admin import Elections
 from kcm.elect.request_writer import RequestWriter
-from kcm.elect.run import ElectionRun
+from kcm.elect.run import Elect, ElectionRun
 from kcm.elect.watch import ClusterWatch, names
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import Cluster, Exporter, HttpConfigFile, PreferredBroker, discard_output
@@ -150,13 +150,9 @@ def elect(
         return ended
     # Kafka may take `wait` to elect, and the effect may take as long: elections seen within both
     # times count as these.
-    requests = None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait)
-
-    def ask(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str | None]:
-        if requests is not None:
-            requests.write(partitions)
-        return kafka.elect(partitions)
-
+    ask: Elect = kafka.elect
+    if pipeline is not None:
+        ask = RequestWriter(pipeline, name, holds_s=2 * wait).recorded(ask)
     watch = ClusterWatch(api, name)
     return run_and_report(
         ElectionRun(chunks, elect=ask, watch=watch, pause_s=pause, wait_s=wait, say=_say)

@@ -6,12 +6,13 @@ The log's address comes from the user's own settings, because an exporter could 
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controller_model.kafka.ids import TopicPartition, partition_of
 from controller_model.records.changes import VERSION
 from controller_model.records.election_requests import ElectionRequest, encode_request
 from kcm.cli.text import warn
+from kcm.elect.run import Elect
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError
 from pipeline.settings import PipelineSettings
@@ -34,6 +35,15 @@ class RequestWriter:
         self._topic = topic_names(settings.topic_prefix).changes
         self._place: tuple[RecordWriter, int] | None = None
         self._has_failed = False
+
+    def recorded(self, elect: Elect) -> Elect:
+        """Return a way to elect that writes first: a record behind its elections names none of them."""
+
+        def ask(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str | None]:
+            self.write(partitions)
+            return elect(partitions)
+
+        return ask
 
     def write(self, partitions: Sequence[TopicPartition]) -> None:
         """Record that these elections are requested now; warn, once, when that fails."""

@@ -312,7 +312,7 @@ def test_a_new_start_offset_of_the_views_is_reported_once(
 ) -> None:
     """A consumer at the end does not see it. An outage or an empty topic is not a loss."""
     monkeypatch.setattr(readback_module, "_BEGINNING_INTERVAL_S", 0.0)
-    begins = (7, 8, 8, 0, AWAY_CODE, 3, 3)
+    begins = (7, 8, 8, 8, 0, AWAY_CODE, 3, 3)
     end = Message(VIEWS, 9, EOF_CODE)
     client = Client(
         [end], ends=((5, 9), (0, 0), *(b if b == AWAY_CODE else (b, 9) for b in begins))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from bench.map_state import TopicsInMemory
+from collections.abc import Callable, Sequence
+
+from bench.map_state import DictMapState, TopicsInMemory
 from controller_model.facts.origin import Origin
 from controller_model.state.topic_state import PartitionRecord, TopicState
+from streaming.state_codec import StoredCluster, write_control
+from streaming.state_map import StateMap, StatePart
 from streaming.topic_journal import JournalLimits
+from tests.support.histories import begun
 
 
 def topic(name: str) -> TopicState:
@@ -53,6 +58,30 @@ def test_a_flush_writes_only_the_changed_pieces_of_a_wide_topic() -> None:
     topics.remove("wide")
     topics.flush()
     assert store.packed.names() == set()
+
+
+def test_memberships_that_end_and_come_back_unchanged_are_stored_again() -> None:
+    """What is remembered as stored ends with what is stored: a new worker reads all of them."""
+    history, fold = begun(t={0: (0, 1)})
+    control = fold.state.control
+    held, state, stored = StoredCluster(control), StateMap(DictMapState({})), {}
+    steps: Sequence[Callable[[], object]] = (
+        lambda: None,
+        lambda: history.topic_gone("t"),
+        lambda: (history.topic("t", {0: (0, 1)}), history.state("t", 0, leader=0, isr=(0, 1))),
+    )
+    read = []
+    for step in steps:
+        step()
+        fold.follow(history)
+        row = write_control(state, held, stored)
+        assert not control.touched
+        members = state.items(StatePart.MEMBERS)
+        assert members == stored
+        read.append(row.unpack(members.values(), "L").control.totals.members)
+        assert read[-1] == control.totals.members
+    first, without, again = read
+    assert first == again != without
 
 
 def wide(partitions: int) -> TopicState:

@@ -9,6 +9,7 @@ import pytest
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, topic_names
 from streaming.truncated_log import folded_to, truncated_log
+from tests.support.kafka_client import Client, use_client
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795296813809,"conf":{"a":"b"}}'
 
@@ -41,6 +42,29 @@ def test_a_batch_without_readable_offsets_gives_none(tmp_path: Path, line: str) 
 def test_a_checkpoint_without_a_batch_gives_no_offsets(tmp_path: Path) -> None:
     """A new lineage has folded nothing."""
     assert folded_to(tmp_path, "kcm.changes") == {}
+
+
+@pytest.mark.parametrize(
+    ("ends", "short"), [((23, 4), None), ((23, 3), (1, 3, 4)), ((22, 9), (0, 22, 23))]
+)
+def test_each_partition_must_reach_as_far_as_it_was_folded(
+    ends: tuple[int, int],
+    short: tuple[int, int, int] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that was restored from an older copy is found, whichever it is."""
+    batch(tmp_path, 0, '{"kcm.changes":{"0":23,"1":4}}')
+    use_client(monkeypatch, Client(ends=tuple((0, end) for end in ends), partitions=2))
+    names = topic_names("kcm")
+    topics = EnsuredTopics(names, 2, {name: name for name in names})
+    why = truncated_log(load(PipelineSettings), topics, tmp_path)
+    if short is None:
+        assert why is None
+        return
+    partition, end, folded = short
+    about = f"partition {partition} ends at {end}, the checkpoint has folded it up to {folded}"
+    assert why == f"topic kcm.changes, {about}"
 
 
 def test_a_partition_that_the_log_never_had_is_found_without_kafka(tmp_path: Path) -> None:

@@ -139,6 +139,15 @@ def test_a_batch_that_ends_gives_the_next_one_the_usual_time() -> None:
     assert len(batches.wait(BATCH_S + 1, 9)) == 1
 
 
+def test_a_suspended_machine_does_not_count_as_a_query_that_hangs() -> None:
+    """An hour between two counts is a second: neither service nor query worked in it."""
+    batches = Batches()
+    batches.clock.moved(7)
+    for _ in range(10):
+        batches._now_s += 3600
+        assert batches.wait(POLL_S, 8) == []
+
+
 def test_a_quiet_log_or_an_outage_of_kafka_is_not_a_hung_query() -> None:
     """If there is nothing to fold, or Kafka does not say whether there is, the query may wait for ever."""
     batches = Batches()

@@ -26,11 +26,18 @@ OTHER = "127.0.0.2"
 MAX_GROWN = 64 * 1024 * 1024
 
 
+REFUSED_TIMEOUT_S = connections.REQUEST_TIMEOUT_S / 2
+"""A connection that is one too many is closed by then; any other later, without a request."""
+
+
 def _is_closed(client: socket.socket) -> bool:
+    client.settimeout(REFUSED_TIMEOUT_S)
     try:
         return client.recv(1) == b""
     except ConnectionResetError:
         return True
+    except TimeoutError:
+        return False
 
 
 def test_one_client_has_a_limited_number_of_connections() -> None:
@@ -115,6 +122,30 @@ def test_an_incomplete_request_is_dropped_after_a_timeout(
         assert time.monotonic() - began < DEADLINE_S, "before an idle connection is closed"
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [b"GET / HTTP/1.1\r\nX-Slow: ", b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n"],
+)
+def test_a_request_that_arrives_byte_by_byte_gets_no_more_time(
+    begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its head nor its body: the time runs from the first byte to the last."""
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.5)
+    with serving() as server, connected(server) as client:
+        client.sendall(begun)
+        client.settimeout(0.05)
+        for _ in range(200):
+            try:
+                client.send(b"x")
+                if client.recv(65_536) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except (ConnectionResetError, BrokenPipeError):
+                return
+    raise AssertionError("it is still open after twenty times as long")
+
+
 def _resident() -> int:
     """Return how many bytes of memory this process holds."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -146,6 +177,19 @@ def test_all_clients_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
             stack.enter_context(connected(server, of=f"127.0.1.{number + 1}"))
         with connected(server, of=OTHER) as one_too_many:
             assert _is_closed(one_too_many)
+
+
+def test_connections_of_proxies_count_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy has no limit of its own, but takes no more than all clients may; what it closes is free again."""
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    options = WebOptions(connections_per_client=2, trusted_proxies=("127.0.0.1/32",))
+    with serving(options) as server, ExitStack() as stack:
+        held = [stack.enter_context(connected(server)) for _ in range(4)]
+        for of in ("127.0.0.1", OTHER):
+            with connected(server, of=of) as one_too_many:
+                assert _is_closed(one_too_many)
+        held[0].close()
+        wait_until(lambda: status(exchange(server, request(), of=OTHER)) == 200)
 
 
 TOO_LARGE = (

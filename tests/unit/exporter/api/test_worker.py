@@ -94,6 +94,28 @@ def test_after_a_change_the_old_result_is_served_for_a_while_with_its_as_of() ->
     asyncio.run(story())
 
 
+def test_a_result_of_other_facts_is_not_taken_for_current() -> None:
+    """A broker that ends changes no topic, but each what-if: the old result keeps its place in the log."""
+    store, held = ViewStore(), []
+    for seq, live in ((1, (0, 1)), (2, (0,))):
+        store.apply(record(cluster_view(at=as_of(seq), brokers_live=live)))
+        held.append(store.clusters["prod"])
+    assert held[0].topics_version == held[1].topics_version
+    clock = Clock()
+
+    def compute(_snapshot: ClusterSnapshot, facts: ClusterFacts) -> bool:
+        clock.now_s += 1
+        return 1 in facts.live
+
+    async def story() -> None:
+        worker = Worker(clock)
+        assert await worker.insight("q", held[0], compute) == (as_of(1), True)
+        assert await worker.insight("q", held[1], compute) == (as_of(1), True), "for a while"
+        assert await worker.insight("q", held[1], compute, fresh=True) == (as_of(2), False)
+
+    asyncio.run(story())
+
+
 def test_a_result_is_dropped_a_minute_after_the_last_request() -> None:
     """A result that is requested stays."""
     clock = Clock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -53,6 +55,21 @@ def test_a_request_goes_to_the_key_and_partition_of_its_cluster(
     assert (first.cluster, first.requested_at, first.holds_ms) == ("prod", 7, 60_500)
     assert second.partitions == (("t", 0),)
     assert desk.warnings == []
+
+
+def test_a_request_is_in_the_log_before_kafka_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The elections may be in the log a moment after the question, and a later record would not name them."""
+    desk = Desk(monkeypatch)
+    written: list[int] = []
+
+    def elect(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str | None]:
+        written.append(len(desk.producer.written))
+        return dict.fromkeys(partitions)
+
+    ask = desk.writer.recorded(elect)
+    assert ask(PARTITIONS) == {PARTITIONS[0]: None, PARTITIONS[1]: None}
+    ask(PARTITIONS[:1])
+    assert written == [1, 2]
 
 
 @pytest.mark.parametrize(
