@@ -179,7 +179,7 @@ class Browser:
         self.shown: dict[str, Any] = {}
         self.etag: str | None = None
         self.is_live = self.is_open = False
-        self.opened_at = self.answered_at = clock.now
+        self.opened_at = self.answered_at = self.prompt_since = clock.now
         self._pages += 1
         page = self._pages
         closed = rng.randint(*_CLOSED_MS)
@@ -243,8 +243,9 @@ class Browser:
             self._fail()
 
     def rest(self) -> None:
-        """Become prompt."""
+        """Become prompt: from now on it has answers, which it may have polled for long ago."""
         self.manner = Manner.PROMPT
+        self.prompt_since = self._world.clock.now
         if self.is_open:
             self.poll()
 
@@ -408,7 +409,8 @@ class Viewers:
         now = self.world.clock.now
         cluster = browser.cluster_of(self.world.exporter.collector.clusters)
         held_up = self._mended_at.get(cluster or "", 0) if cluster != self.mistaken else now
-        retried = max(held_up, min(now, self.server.loop.stands_until)) + max(_RETRY_MS)
+        began = max(held_up, browser.prompt_since, min(now, self.server.loop.stands_until))
+        retried = began + max(_RETRY_MS)
         if now > retried and now - browser.answered_at > ANSWERED_WITHIN_MS + max(_RETRY_MS):
             raise BrokenError(
                 "a poll is answered", f"{cluster}: not for {now - browser.answered_at} ms"

@@ -41,3 +41,10 @@ def test_the_alert_with_the_longer_hold_is_critical() -> None:
         first, then = THRESHOLDS[sooner], THRESHOLDS[later]
         assert first.for_s < then.for_s
         assert (first.severity, then.severity) == (Severity.WARNING, Severity.CRITICAL)
+
+
+@pytest.mark.parametrize("name", [n for n, each in THRESHOLDS.items() if each.compare])
+def test_a_figure_of_zero_meets_only_a_lower_bound(name: str) -> None:
+    """Each figure is 0 while nothing is wrong: an alert that is met by it fires for ever."""
+    threshold = THRESHOLDS[name]
+    assert threshold.is_met(0) is (threshold.compare is Compare.BELOW)

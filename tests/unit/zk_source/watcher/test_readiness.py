@@ -123,6 +123,29 @@ def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> N
     assert tried(check, 6, 23_000) == REBASE
 
 
+def test_the_next_connections_server_has_ten_seconds_of_its_own() -> None:
+    """It may be another server: that the one before stayed behind says nothing about it."""
+    check = ReadinessCheck()
+    check.highest_zxid = 7
+    assert isinstance(tried(check, 6, 1_000), Wait)
+    check.stop()
+    assert isinstance(tried(check, 6, 12_000), Wait)
+    assert isinstance(tried(check, 6, 21_999), Wait)
+    assert tried(check, 6, 23_000) == REBASE
+
+
+def test_a_rebase_begins_with_the_zxid_of_its_server() -> None:
+    """What the old history had reached is not waited for again at the next connection."""
+    check = ReadinessCheck()
+    check.highest_zxid = 7
+    assert isinstance(tried(check, 5, 1_000), Wait)
+    assert tried(check, 5, 11_000) == REBASE
+    check.rebased_at(Position(1, 5))
+    assert isinstance(tried(check, 4, 12_000), Wait)
+    check.stop()
+    assert tried(check, 5, 13_000) == READY
+
+
 def test_views_count_again_from_the_position_of_the_rebase() -> None:
     """Earlier views, and what was seen before, belong to another history; the rebase itself belongs to the new one."""
     check = ReadinessCheck()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.commands import ReplaceClient
+from zk_source.watcher.session_tracker import SessionTracker
 
 
 def test_a_session_is_reported_connected_only_once_a_resync_has_begun(play: Play) -> None:
@@ -27,6 +28,17 @@ def test_fifteen_seconds_without_a_connection_lead_to_a_new_client(play: Play) -
     (command,) = play.other_commands
     assert isinstance(command, ReplaceClient)
     assert play.reader.changes[-1].session is SessionState.LOST
+
+
+def test_the_time_without_a_connection_counts_from_its_first_moment() -> None:
+    """A session that is lost later does not begin it anew; a new client does."""
+    tracker = SessionTracker(0)
+    tracker.connection_up("zk1:2181")
+    tracker.connection_down(SessionState.SUSPENDED, 1_000)
+    tracker.connection_down(SessionState.LOST, 8_000)
+    assert tracker.down_ms(16_000) == 15_000
+    tracker.down_again(16_000)
+    assert tracker.down_ms(16_500) == 500
 
 
 def test_the_last_heartbeat_reports_the_session_lost(play: Play) -> None:
