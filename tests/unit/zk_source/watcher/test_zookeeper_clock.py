@@ -110,3 +110,17 @@ def test_one_change_is_measured_at_a_time_for_at_most_ten_seconds() -> None:
     for at in (10_001, 12_000):
         assert notice(clock, asked=at, noticed=at, read=at, mtime=at, path="/b") is None
     assert notice(clock, asked=12_001, noticed=12_001, read=12_001, mtime=12_001, path="/b") == 0
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_change_is_not_followed_over_a_new_session(*, is_published: bool) -> None:
+    """The next server may be behind, and show the value of before the change."""
+    clock = ZookeeperClock()
+    for at in (0, APART_MS, 2 * APART_MS):
+        clock.on_notification(SET, at, at + 10)
+        if is_published:
+            clock.on_published()
+        clock.on_session()
+        clock.on_published()
+        clock.on_value(SET, at - HOUR_MS, at + 20)
+    assert clock.ahead_ms(0) is None
