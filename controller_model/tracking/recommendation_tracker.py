@@ -193,9 +193,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
     found = list(itertools.islice(_electable(state, frozenset(brokers)), MAX_PARTITIONS))
     recommendations.elections = 0
     recommendations.elected_by = {}
-    recommendations.rounds = {}
     recommendations.elected_at = None
-    recommendations.watched = {}
     recommendations.gone = 0
     for (topic, partition), broker in found:
         recommendations.watched.setdefault(topic, {})[partition] = Watched(broker)

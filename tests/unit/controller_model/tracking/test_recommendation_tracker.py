@@ -102,14 +102,30 @@ def test_a_standing_recommendation_is_not_reported_again() -> None:
 
 
 def test_a_short_change_neither_makes_nor_withdraws_a_recommendation() -> None:
-    """A replica that leaves the ISR for a moment changes nothing."""
+    """A replica that leaves the ISR for a moment changes nothing, however often it does."""
     history, fold = recommended(3, 5)
-    lead(history, 1, 3, 5, isr=(1, 2))
-    beat(history, fold, CLEAR_MS // BEAT_MS)
-    lead(history, 1, 3, 5)
-    beat(history, fold, 10)
+    for _ in range(2):
+        lead(history, 1, 3, 5, isr=(1, 2))
+        beat(history, fold, CLEAR_MS // BEAT_MS)
+        lead(history, 1, 3, 5)
+        beat(history, fold, 10)
     assert len(made(fold)) == 1
     assert graded(fold) == []
+
+
+def test_each_grade_counts_the_elections_of_its_own_recommendation() -> None:
+    """Nothing of an earlier one is left: neither elections and their origins, nor deleted topics."""
+    history, fold = recommended(3, 5)
+    for number, partitions in ((1, (3, 5)), (2, (5,))):
+        lead(history, 0, *partitions)
+        beat(history, fold, (WATCH_MS + CLEAR_MS) // BEAT_MS + 1)
+        grade = graded(fold)[-1]
+        assert (grade.number, grade.outcome) == (number, Outcome.MENDED)
+        assert (grade.elections, grade.regained, grade.gone) == (len(partitions),) * 2 + (0,)
+        assert sum(grade.elected_by.values()) == len(partitions)
+        lead(history, 1, 3, 5)
+        beat(history, fold, SETTLE_MS // BEAT_MS + 1)
+        assert len(made(fold)) == number + 1
 
 
 def test_a_recommendation_without_remaining_partitions_is_withdrawn() -> None:

@@ -15,6 +15,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from pipeline.settings import load
+from pipeline.supervised_thread import STANDSTILL_S
 from source_log.lease import LeaseStatus
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
@@ -351,6 +352,23 @@ def test_a_proof_counts_the_others_who_stand() -> None:
         ensemble.made = dict.fromkeys(map(str, range(1 + others)), b"")
         assert leading._prove("/node")
         assert (leading.others, leading.status) == (others, LeaseStatus.VALID)
+
+
+def test_a_new_leader_has_its_time_from_its_election_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it stood by: its main loop had nothing to report until then."""
+    now = [100.0]
+    monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
+    hanging, stopped = standing(), list[float]()
+    monkeypatch.setattr(candidacy, "stop_client", lambda _client: stopped.append(now[0]))
+    monkeypatch.setattr(hanging, "_prove", lambda _node: True)
+
+    def wait() -> None:
+        now[0] += 1.0
+
+    hanging._wake = Waits(wait)
+    now[0] = 9_000.0
+    hanging._lead("/node")
+    assert stopped == [9_000.0 + STANDSTILL_S + 2.0]
 
 
 def test_a_pause_of_the_whole_process_does_not_look_like_a_loop_that_hangs(

@@ -106,11 +106,14 @@ def test_pending_writes_are_tracked_for_one_controller() -> None:
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
+    history.state("t", 0, leader=0, isr=(0, 2), leader_epoch=1)
     assert beats(history, fold, 5) == []
+    assert fold.cluster_view().pending_writes.last_write_at == history.now + 1 - 40_000
     history.delete("/controller")
     history.elect(2)
     assert beats(history, fold, 5) == []
-    assert fold.cluster_view().pending_writes.pending_since == history.now + 1 - 40_000
+    due = fold.cluster_view().pending_writes
+    assert (due.pending_since, due.last_write_at) == (history.now + 1 - 40_000, None)
     assert len(beats(history, fold, 1)) == 1
 
 
