@@ -214,6 +214,28 @@ def test_a_topic_that_stays_missing_ends_the_following(monkeypatch: pytest.Monke
     following.close()
 
 
+@pytest.mark.usefixtures("at_a_second_each")
+def test_each_time_in_which_a_topic_is_missing_counts_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker may start often. An answer, at the start or later, ends what was counted before it."""
+    monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
+    monkeypatch.setattr(readback_module, "_BEGINNING_INTERVAL_S", 0.0)
+    monkeypatch.setattr(readback_module, "_MISSING_INTERVAL_S", 0.0)
+    client = Client(ends=(*[MISSING] * (int(MISSING_S) - 1), (0, 0)))
+    reading = begun(monkeypatch, client)
+    for _ in range(3):
+        client.ends = [MISSING] * (int(MISSING_S) // 2 - 1) + [(0, 0)]
+        while len(client.ends) > 1:
+            reading._check_beginning(Items().put)
+        reading._check_beginning(Items().put)
+    client.ends = [MISSING] * (int(MISSING_S) // 2 + 1)
+    while len(client.ends) > 1:
+        reading._check_beginning(Items().put)
+    with pytest.raises(TopicReadError, match="there is no topic"):
+        reading._check_beginning(Items().put)
+
+
 def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher that cannot see other watchers must not continue; the message names the topic."""
     client = Client(ends=((0, 0),))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from bench.map_state import DictMapState, TopicsInMemory
 from controller_model.facts.origin import Origin
 from controller_model.state.topic_state import PartitionRecord, TopicState
@@ -64,15 +62,15 @@ def test_memberships_that_end_and_come_back_unchanged_are_stored_again() -> None
     """What is remembered as stored ends with what is stored: a new worker reads all of them."""
     history, fold = begun(t={0: (0, 1)})
     control = fold.state.control
-    held, state, stored = StoredCluster(control), StateMap(DictMapState({})), {}
-    steps: Sequence[Callable[[], object]] = (
-        lambda: None,
-        lambda: history.topic_gone("t"),
-        lambda: (history.topic("t", {0: (0, 1)}), history.state("t", 0, leader=0, isr=(0, 1))),
-    )
+    held, state = StoredCluster(control), StateMap(DictMapState({}))
+    stored: dict[int, bytes] = {}
     read = []
-    for step in steps:
-        step()
+    for step in ("as found", "deleted", "created"):
+        if step == "deleted":
+            history.topic_gone("t")
+        elif step == "created":
+            history.topic("t", {0: (0, 1)})
+            history.state("t", 0, leader=0, isr=(0, 1))
         fold.follow(history)
         row = write_control(state, held, stored)
         assert not control.touched

@@ -246,6 +246,19 @@ def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:
     assert fold.cluster_view().log.dropped_by_watcher == 4
 
 
+def test_what_watchers_have_dropped_adds_up_from_the_first_record_of_each() -> None:
+    """Not only from its first heartbeat on: until then the one before would count twice."""
+    history, fold = begun()
+    history.heartbeat(dropped=3)
+    history.new_generation("second")
+    history.resync()
+    fold.follow(history)
+    assert fold.cluster_view().log.dropped_by_watcher == 3
+    history.heartbeat(dropped=2)
+    fold.follow(history)
+    assert fold.cluster_view().log.dropped_by_watcher == 5
+
+
 def test_a_lagging_server_does_not_restore_znodes_deleted_by_a_resync() -> None:
     """A read from before the resync's own state is stale, also for a path that is no longer held."""
     history, fold = begun()

@@ -28,6 +28,8 @@ def test_the_view_lists_the_newest_incidents_and_counts_all() -> None:
         history.elect(0)
         fold.follow(history)
         quiet(history, fold)
+        none = fold.cluster_view().incidents
+        assert (none.open, none.open_since, none.opened_by) == (None, None, None)
     history.delete("/controller")
     fold.follow(history)
     view = fold.views()["prod/incidents"]

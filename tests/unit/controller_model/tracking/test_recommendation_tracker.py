@@ -116,13 +116,14 @@ def test_a_short_change_neither_makes_nor_withdraws_a_recommendation() -> None:
 def test_each_grade_counts_the_elections_of_its_own_recommendation() -> None:
     """Nothing of an earlier one is left: neither elections and their origins, nor deleted topics."""
     history, fold = recommended(3, 5)
-    for number, partitions in ((1, (3, 5)), (2, (5,))):
+    stories = (1, (3, 5), "rebalance"), (2, (5,), "other")
+    for number, partitions, elected_by in stories:
         lead(history, 0, *partitions)
         beat(history, fold, (WATCH_MS + CLEAR_MS) // BEAT_MS + 1)
         grade = graded(fold)[-1]
         assert (grade.number, grade.outcome) == (number, Outcome.MENDED)
         assert (grade.elections, grade.regained, grade.gone) == (len(partitions),) * 2 + (0,)
-        assert sum(grade.elected_by.values()) == len(partitions)
+        assert grade.elected_by == {elected_by: len(partitions)}
         lead(history, 1, 3, 5)
         beat(history, fold, SETTLE_MS // BEAT_MS + 1)
         assert len(made(fold)) == number + 1

@@ -17,7 +17,7 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import digest_text
 from controller_model.records.completeness import Stage, Status, assess
-from controller_model.records.views import encode_view, view_digest
+from controller_model.records.views import AnyView, encode_view, view_digest
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.batch_merge import VIEWS_MISSING
 from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
@@ -253,8 +253,9 @@ def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> N
 def test_a_recreated_topic_that_was_read_from_the_middle_is_read_from_nothing() -> None:
     """What was shown of it lacks the views before that; it stays until the second reading has come as far."""
     store = ViewStore()
-    first = [topic_view("t", as_of(1)), broker_view(0, as_of(1)), cluster_view(at=as_of(2))]
-    last = [topic_view("u", as_of(5)), cluster_view(at=as_of(5))]
+    first: list[AnyView] = [topic_view("t", as_of(1)), broker_view(0, as_of(1))]
+    first.append(cluster_view(at=as_of(2)))
+    last: list[AnyView] = [topic_view("u", as_of(5)), cluster_view(at=as_of(5))]
     for view in last:
         store.apply(record(view))
     store.begin_reread()
