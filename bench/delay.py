@@ -203,7 +203,7 @@ class _Views(Reached):
         """Read a view."""
         view = decode_view(value)
         if isinstance(view, BrokerView) and view.id == NEW_LEADER:
-            self.note(view.leaders, now)
+            self.note(view.leaders or 0, now)
 
 
 class _Changes:

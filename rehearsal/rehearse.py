@@ -20,6 +20,8 @@ from controller_model.insight.pending_writes import list_pending_writes
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
+from controller_model.records.views import Capability
+from controller_model.records.visibility import REHEARSALS
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from rehearsal.build_cluster import RehearsedChoices, build_cluster
@@ -54,6 +56,15 @@ def rehearse(
     not known. A controller that is a zombie does nothing until another one is elected, which then makes
     the pending writes (KafkaController.onControllerFailover).
     """
+    if facts.is_kraft:
+        raise CannotRehearseError(
+            "a KRaft controller runs the cluster: it elects by other rules than the controller in ZooKeeper mode"
+        )
+    if not REHEARSALS.isdisjoint(facts.hidden):
+        lacking = [each.replace("_", " ") for each in Capability if each in facts.hidden]
+        raise CannotRehearseError(
+            f"not known: the figures lack {', '.join(lacking)}, which the watcher may not read"
+        )
     if facts.controller not in facts.live:
         raise CannotRehearseError(
             "no live broker is the controller now: rehearse again when one is elected"

@@ -16,7 +16,7 @@ from controller_model.kafka.ids import TopicPartition
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
 from controller_model.records.pending_writes import PendingWrites
-from controller_model.records.views import Failover
+from controller_model.records.views import Failover, KraftMigration
 
 Replicas = tuple[int, ...]
 
@@ -130,10 +130,10 @@ class KraftMigrationIs(Fact, frozen=True):
     under_way: bool
 
 
-class KraftControllerIs(Fact, frozen=True):
-    """The KRaft controller of a migration; -1 before one has taken over, None without a migration."""
+class MigrationIs(Fact, frozen=True):
+    """How far a migration to KRaft has come; None without one."""
 
-    controller: int | None
+    migration: KraftMigration | None
 
 
 class BrokerIs(Fact, frozen=True):

@@ -13,12 +13,14 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
     VERSION,
     BrokerView,
+    Capability,
     Deleted,
     broker_key,
     encode_view,
     view_digest,
     view_key,
 )
+from controller_model.records.visibility import visible_broker
 from controller_model.state import figures
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.held_broker import HeldBroker
@@ -41,8 +43,7 @@ class _Basis(NamedTuple):
     broker_min_isr: frozenset[tuple[str, int]]
     judged: tuple[Any, ...]
     """Of what would break (`LossJudge.basis`)."""
-    is_missed: bool
-    """Something cannot be seen, so that more may break than is counted."""
+    hidden: frozenset[Capability]
     coordinators: frozenset[str]
 
 
@@ -75,7 +76,7 @@ class BrokerViews:
             assumed=control.assumed,
             broker_min_isr=frozenset(control.config.broker_min_isr.items()),
             judged=judge.basis,
-            is_missed=control.log.view.is_missing_some,
+            hidden=frozenset(control.log.view.hidden),
             coordinators=frozenset(control.coordinators),
         )
         touched: AbstractSet[int] = control.touched
@@ -94,8 +95,8 @@ class BrokerViews:
                     yield broker_key(control.cluster, broker), gone, encode_view(gone)
                 continue
             state = source.broker_state(control, broker)
-            view = _view(
-                control, broker, as_of, judge, share, state=state, is_missed=basis.is_missed
+            view = visible_broker(
+                _view(control, broker, as_of, judge, share, state=state), basis.hidden
             )
             value = encode_view(view)
             digest = view_digest(value, as_of)
@@ -115,7 +116,6 @@ def _view(
     share: float,
     *,
     state: str | None,
-    is_missed: bool,
 ) -> BrokerView:
     totals = control.totals
     record = control.brokers.get(broker, _NEVER_REGISTERED).record
@@ -141,7 +141,7 @@ def _view(
         unclean_if_lost=lost.unclean,
         breaks_if_lost=lost.breaks,
         min_isr_unknown_if_lost=lost.min_isr_unknown,
-        more_if_lost=is_missed or None in lost,
+        more_if_lost=None in lost,
         inferred_state=state,
         coordinated={
             COORDINATOR_OF[topic].value: leaders.get(broker, 0)

@@ -33,9 +33,11 @@ from controller_model.records.views import (
     view_digest,
     view_key,
 )
+from controller_model.records.visibility import visible_cluster
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
+from controller_model.state.source import Inferred
 from controller_model.state.topic_state import TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
 
@@ -71,6 +73,7 @@ def project(
 ) -> Iterator[Projected]:
     """Yield all views that changed since the last projection, the cluster's last."""
     control = state.control
+    inferred = state.source.infer(control)
     tombstones = control.pending_tombstones
     changed_brokers = sent.brokers.changed(control, as_of, state.source)
     for changed in itertools.chain(
@@ -86,7 +89,7 @@ def project(
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
-    view = _cluster_view(state, as_of, folded_at)
+    view = _cluster_view(state, inferred, as_of, folded_at)
     yield Projected(cluster_key(control.cluster), view, encode_view(view))
 
 
@@ -179,9 +182,11 @@ def _topic_view(
 ) -> TopicView:
     """Return one of a topic's views; what a partition's state would hold is None where it has none."""
     partitions = parts[chunk]
+    log = control.log.view
+    hidden = {p for p in partitions if log.hides_state(topic.name, p)} if log.denied else set()
     rows = [
         (held.replicas or (), None, None, None, None, held.partition_epoch, None)
-        if held.leader is None
+        if held.leader is None or number in hidden
         else (
             held.replicas or (),
             held.leader,
@@ -191,7 +196,7 @@ def _topic_view(
             held.partition_epoch,
             held.leader_recovery_state,
         )
-        for held in map(topic.partitions.__getitem__, partitions)
+        for number, held in ((p, topic.partitions[p]) for p in partitions)
     ]
     columns = zip(*rows, strict=True) if rows else itertools.repeat(())
     return TopicView(
@@ -208,15 +213,16 @@ def _topic_view(
         partitions=tuple(partitions),
         adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
         removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
-        unreadable=tuple(p for p in partitions if topic.partitions[p].unreadable),
+        unreadable=tuple(p for p in partitions if topic.partitions[p].unreadable or p in hidden),
         unreadable_parts=topic.unreadable,
         **dict(zip(TOPIC_COLUMNS, columns, strict=False)),
     )
 
 
-def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterView:
+def _cluster_view(
+    state: ClusterState, inferred: Inferred, as_of: AsOf, folded_at: int
+) -> ClusterView:
     control = state.control
-    inferred = state.source.infer(control)
     log = control.log
     log.view.incomplete_reason = log.why_incomplete
     log.view.dropped_by_watcher = log.dropped_base + log.dropped
@@ -229,7 +235,7 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
         None if is_reassigning else pending.reassign_partitions_at,
     )
     pending.oldest_request_at = min((at for at in waiting if at is not None), default=None)
-    return ClusterView(
+    view = ClusterView(
         v=VERSION,
         cluster=control.cluster,
         as_of=as_of,
@@ -255,3 +261,4 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
         unreadable_controller=inferred.unreadable_controller,
         views_digest=digest_text(control.published.digest),
     )
+    return visible_cluster(view)

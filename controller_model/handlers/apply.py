@@ -30,7 +30,7 @@ HANDLERS: dict[type[facts.Fact], Callable[[ClusterState, Any], list[AnyEvent]]] 
     facts.ControllersAreRefused: foreign_writes.apply_refusal,
     facts.ForeignWritesAre: foreign_writes.apply_foreign_writes,
     facts.KraftMigrationIs: controller.apply_migration,
-    facts.KraftControllerIs: configs.apply_kraft_controller,
+    facts.MigrationIs: configs.apply_migration,
     facts.ClusterIdIs: configs.apply_cluster_id,
     facts.BrokerIdsAre: configs.apply_broker_ids,
     facts.BrokerConfigIs: configs.apply_broker_config,

@@ -8,7 +8,7 @@ from controller_model.facts.facts import (
     BrokerConfigIs,
     BrokerIdsAre,
     ClusterIdIs,
-    KraftControllerIs,
+    MigrationIs,
     TopicConfigIs,
 )
 from controller_model.records.events import AnyEvent
@@ -60,9 +60,9 @@ def apply_broker_ids(state: ClusterState, fact: BrokerIdsAre) -> list[AnyEvent]:
     return []
 
 
-def apply_kraft_controller(state: ClusterState, fact: KraftControllerIs) -> list[AnyEvent]:
-    """Apply which KRaft controller a migration names."""
-    state.control.config.kraft_controller = fact.controller
+def apply_migration(state: ClusterState, fact: MigrationIs) -> list[AnyEvent]:
+    """Apply how far a migration to KRaft has come."""
+    state.control.config.migration = fact.migration
     return []
 
 

@@ -98,7 +98,7 @@ def _store_controller(controller: ControllerState, fact: ControllerIs) -> None:
     view.elected_at = fact.elected_at
     if not fact.is_same:
         view.vacant_since = None
-        controller.held_until = fact.stamp.at
+        confirm_holder(controller, fact.stamp.at)
 
 
 def _close_vacancy(state: ClusterState, at: int) -> int | None:
@@ -134,7 +134,7 @@ def apply_vacancy(state: ClusterState, fact: ControllerGone) -> list[AnyEvent]:
         return []
     view.vacant_since = at
     if fact.was_seen:
-        controller.held_until = at  # otherwise it may have ended at any time since
+        confirm_holder(controller, at)  # otherwise it may have ended at any time since
     return [
         ControllerVacated(
             **where(fact.stamp),
@@ -147,8 +147,16 @@ def apply_vacancy(state: ClusterState, fact: ControllerGone) -> list[AnyEvent]:
 
 def confirm_controller(state: ClusterState, fact: ControllerConfirmed) -> list[AnyEvent]:
     """Apply that the controller still is the controller."""
-    state.control.controller.held_until = fact.stamp.at
+    confirm_holder(state.control.controller, fact.stamp.at)
     return []
+
+
+def confirm_holder(controller: ControllerState, at: int) -> None:
+    """Store that the controller is the controller at this time.
+
+    What a KRaft controller wrote stays when it is gone, so that it never shows until when one was there.
+    """
+    controller.held_until = None if controller.view.migrating_to_kraft else at
 
 
 def apply_epoch(state: ClusterState, fact: ControllerEpochIs) -> list[AnyEvent]:
@@ -221,7 +229,7 @@ def apply_health(state: ClusterState, fact: ControllerHealthIs) -> list[AnyEvent
         **where(fact.stamp),
         controller=controller.view.id,
         epoch=controller.view.epoch,
-        pending=writes.counts,
+        pending=writes.counts or {},
         pending_since=writes.pending_since,
         last_write_at=writes.last_write_at,
         write_timeout_ms=writes.write_timeout_ms,

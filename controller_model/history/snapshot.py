@@ -12,6 +12,8 @@ import msgspec
 from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.kafka.states import PartitionState, partition_state_of
 from controller_model.records.changes import SessionState
+from controller_model.records.views import Capability, LogView
+from controller_model.records.visibility import visible_counts, visible_pending
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -27,25 +29,26 @@ class AsOfLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The controller, and the counts of its elections."""
+    """The controller, and the counts of its elections; all None: not known."""
 
     id: int | None
     """None: nobody holds /controller."""
     epoch: int | None
-    elections: int
+    elections: int | None
     """Creations of /controller seen, and those that only the epoch shows; a controller that existed
     at the baseline counts as one."""
-    changes: int
+    changes: int | None
     """Elections after the first."""
-    id_changes: int
+    id_changes: int | None
     """Elections won by another broker than the one before."""
-    missed_elections: int
+    missed_elections: int | None
 
 
 class BrokerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A broker that was ever registered or is assigned."""
 
-    live: bool
+    live: bool | None
+    """None: not known; then its epoch and registrations are the last that were known."""
     epoch: int | None
     """The czxid of its registration, of the last one for a dead broker."""
     registrations: int
@@ -72,8 +75,8 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     partition_epoch: int | None
     """The version of the state znode from which this was read; a later unreadable version is not counted."""
     leader_recovery_state: int | None
-    state: PartitionState
-    """The state that a new controller would derive from what ZooKeeper holds (states.partition_state_of)."""
+    state: PartitionState | None
+    """None: not known. The state that a new controller would derive from what ZooKeeper holds (states.partition_state_of)."""
 
 
 class TopicSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,18 +88,18 @@ class TopicSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster's figures (views.Counts), and what was missed or damaged in the log."""
+    """The cluster's figures (views.Counts; None: not known), and what was missed or damaged in the log."""
 
-    topics: int
-    partitions: int
-    offline: int
-    under_replicated: int
+    topics: int | None
+    partitions: int | None
+    offline: int | None
+    under_replicated: int | None
     under_min_isr: int | None
     at_min_isr: int | None
     """Both None if min.insync.replicas of some partition is not known."""
-    preferred_imbalance: int
-    reassigning: int
-    deleting_topics: int
+    preferred_imbalance: int | None
+    reassigning: int | None
+    deleting_topics: int | None
     missed_updates: int
     unreadable: int
     stale: int
@@ -105,9 +108,9 @@ class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class PendingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The requests that exist in ZooKeeper."""
 
-    preferred_election: bool
-    reassign_partitions: bool
-    notifications: int
+    preferred_election: bool | None
+    reassign_partitions: bool | None
+    notifications: int | None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,8 +144,12 @@ def snapshot(state: ClusterState) -> Snapshot:
     control = state.control
     log = control.log
     state.source.infer(control)
-    counts, reason = figures.counts(control), _why_incomplete(control)
-    live = control.live_brokers
+    hidden = frozenset(log.view.hidden)
+    is_kraft = control.controller.view.migrating_to_kraft
+    counts = visible_counts(figures.counts(control), hidden, is_kraft=is_kraft)
+    pending = visible_pending(control.pending, hidden)
+    reason = _why_incomplete(control)
+    live = None if Capability.BROKERS in hidden else control.live_brokers
     return Snapshot(
         cluster=control.cluster or None,
         as_of=AsOfLog(generation=log.position.generation, seq=log.position.seq),
@@ -152,7 +159,7 @@ def snapshot(state: ClusterState) -> Snapshot:
             broker: _broker(control, broker) for broker in sorted(figures.known_brokers(control))
         },
         topics={
-            name: _topic(topic, deleting=name in control.deleting, live=live)
+            name: _topic(topic, log.view, deleting=name in control.deleting, live=live)
             for name in sorted(state.topics.names())
             if (topic := state.topics.get(name)) is not None and topic.exists
         },
@@ -171,9 +178,9 @@ def snapshot(state: ClusterState) -> Snapshot:
             stale=log.view.stale,
         ),
         pending=PendingSnapshot(
-            preferred_election=control.pending.preferred_election,
-            reassign_partitions=control.pending.reassign_partitions,
-            notifications=control.pending.notifications,
+            preferred_election=pending.preferred_election,
+            reassign_partitions=pending.reassign_partitions,
+            notifications=pending.notifications,
         ),
         complete=reason is None,
         incomplete_reason=reason,
@@ -199,6 +206,8 @@ def _why_incomplete(control: ControlPlane) -> str | None:
 
 
 def _controller(state: ClusterState) -> ControllerSnapshot:
+    if Capability.CONTROLLER in state.control.log.view.hidden:
+        return ControllerSnapshot(**dict.fromkeys(ControllerSnapshot.__struct_fields__))
     view = state.control.controller.view
     present = view.id != NO_CONTROLLER
     # Before the baseline nothing is counted: a controller that exists will count as one.
@@ -219,7 +228,7 @@ def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
     record = control.brokers.get(broker, HeldBroker()).record
     totals = control.totals
     return BrokerSnapshot(
-        live=record.live,
+        live=None if Capability.BROKERS in control.log.view.hidden else record.live,
         epoch=record.epoch,
         registrations=record.registrations,
         leaders=totals.leaders.get(broker, 0),
@@ -229,12 +238,20 @@ def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
     )
 
 
-def _topic(topic: TopicState, *, deleting: bool, live: AbstractSet[int]) -> TopicSnapshot:
+def _topic(
+    topic: TopicState, log: LogView, *, deleting: bool, live: AbstractSet[int] | None
+) -> TopicSnapshot:
     return TopicSnapshot(
         topic_id=topic.topic_id,
         deleting=deleting,
         partitions={
-            partition: _partition(topic, partition, record, live)
+            partition: _partition(
+                topic,
+                partition,
+                record,
+                live,
+                is_hidden=log.hides_state(topic.name, partition),
+            )
             for partition, record in sorted(topic.partitions.items())
             if record.replicas is not None
         },
@@ -242,18 +259,26 @@ def _topic(topic: TopicState, *, deleting: bool, live: AbstractSet[int]) -> Topi
 
 
 def _partition(
-    topic: TopicState, partition: int, record: PartitionRecord, live: AbstractSet[int]
+    topic: TopicState,
+    partition: int,
+    record: PartitionRecord,
+    live: AbstractSet[int] | None,
+    *,
+    is_hidden: bool,
 ) -> PartitionSnapshot:
-    stated = record.leader is not None
+    stated = record.leader is not None and not is_hidden
+    is_known = not is_hidden and (
+        live is not None or (leader := record.leader) is None or leader < 0
+    )
     return PartitionSnapshot(
         replicas=record.replicas or (),
         adding=topic.adding.get(partition, ()),
         removing=topic.removing.get(partition, ()),
-        leader=record.leader,
+        leader=record.leader if stated else None,
         isr=record.isr if stated else None,
         leader_epoch=record.leader_epoch if stated else None,
         controller_epoch=record.controller_epoch if stated else None,
         partition_epoch=record.partition_epoch if stated else None,
         leader_recovery_state=record.leader_recovery_state if stated else None,
-        state=partition_state_of(record.leader, live),
+        state=partition_state_of(record.leader, live or ()) if is_known else None,
     )

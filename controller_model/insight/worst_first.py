@@ -8,12 +8,12 @@ The dashboard's weights (`dashboards.signals.fleet`) are in the same order.
 def trouble(
     *,
     is_followed: bool,
-    controller: int,
-    offline: int,
+    controller: int | None,
+    offline: int | None,
     under_min_isr: int | None,
-    under_replicated: int,
+    under_replicated: int | None,
 ) -> tuple[bool, bool, int, int, int]:
-    """Return the sort key of a cluster; `is_followed`: its figures are neither behind nor blind.
+    """Return the sort key of a cluster; `is_followed`: its figures are neither behind nor blind; None: not known.
 
     >>> behind = trouble(
     ...     is_followed=False, controller=1, offline=0, under_min_isr=None, under_replicated=0
@@ -27,4 +27,5 @@ def trouble(
     >>> sorted([offline, vacant, behind]) == [behind, vacant, offline]
     True
     """
-    return (is_followed, controller >= 0, -offline, -(under_min_isr or 0), -under_replicated)
+    is_held = controller is None or controller >= 0
+    return (is_followed, is_held, -(offline or 0), -(under_min_isr or 0), -(under_replicated or 0))

@@ -110,6 +110,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unclean: bool | None = None
     """The topic's own unclean.leader.election.enable; None if it has none."""
     deleting: bool = False
+    is_known: bool = True
+    """False: its state cannot be read, nor whether it has one."""
 
     @property
     def id(self) -> TopicPartition:
@@ -155,6 +157,10 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     live: frozenset[int]
     """Registered brokers, including those that are shutting down: ZooKeeper shows no difference."""
+    is_kraft: bool = False
+    """A KRaft controller writes which leaders live; `live` are the brokers that are still registered."""
+    hidden: frozenset[str] = frozenset()
+    """What is not known of the cluster, by the names of `records.views.Capability`."""
     controller: int = NO_CONTROLLER
     controller_epoch: int | None = None
     """None: not known, or a KRaft controller is the controller, whose elections follow other rules."""
@@ -180,6 +186,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         By default `leader` is the current one. At most the number of replicas (Partition.effectiveMinIsr).
         """
         leader = partition.leader if leader is None else leader
+        if "topic_configs" in self.hidden and len(partition.replicas) > 1:
+            return None
         least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
         return effective_min_isr(least, len(partition.replicas))
 
@@ -189,6 +197,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         Without a leader (no state, none elected, a topic being deleted) the default for all brokers applies.
         """
         leader = partition.leader if partition.counts else None
+        if "topic_configs" in self.hidden and len(partition.replicas) > 1:
+            return None
         least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
         return min_isr_blocks(len(partition.replicas), least)
 
@@ -231,27 +241,34 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.epochs_above(partition) > 0
 
-    def is_offline(self, partition: PartitionFacts) -> bool:
-        """Return whether a partition has a state but no live leader (offlinePartitionCount)."""
-        return partition.counts and partition.leader not in self.live
+    def is_offline(self, partition: PartitionFacts) -> bool | None:
+        """Return whether a partition has a state but no live leader (offlinePartitionCount); None: not known."""
+        is_led = self.is_led(partition)
+        return None if is_led is None else partition.counts and not is_led
 
     def is_under_min_isr(self, partition: PartitionFacts) -> bool | None:
         """Return whether a partition with a live leader has too small an ISR; None: not known."""
-        if not self.is_led(partition):
-            return False
+        is_led = self.is_led(partition)
+        if not is_led:
+            return is_led
         least = self.min_isr_of(partition)
         return None if least is None else len(partition.isr) < least
 
     def is_at_min_isr(self, partition: PartitionFacts) -> bool | None:
         """Return whether a partition with a live leader can lose no ISR member; None: not known."""
-        if not self.is_led(partition):
-            return False
+        is_led = self.is_led(partition)
+        if not is_led:
+            return is_led
         least = self.min_isr_of(partition)
         return None if least is None else len(partition.isr) == least
 
-    def is_led(self, partition: PartitionFacts) -> bool:
-        """Return whether a partition that Kafka counts has a live leader."""
-        return partition.counts and partition.leader in self.live
+    def is_led(self, partition: PartitionFacts) -> bool | None:
+        """Return whether a partition that Kafka counts has a live leader; None: not known."""
+        if not partition.counts or partition.written_leader < 0:
+            return False
+        if self.is_kraft:
+            return True
+        return None if "brokers" in self.hidden else partition.leader in self.live
 
     def in_rack(self, rack: str) -> frozenset[int]:
         """Return the live brokers of a rack; none if the rack is not known."""

@@ -29,7 +29,7 @@ BROKER: Table[BrokerView] = {
     ),
     "kafka_broker_live": figure(
         "Whether the broker is registered in /brokers/ids (1) or known but gone (0).",
-        lambda view: int(view.record.live),
+        lambda view: None if view.record.live is None else int(view.record.live),
     ),
     "kafka_broker_since_timestamp_seconds": figure(
         "Unix time in seconds when the broker registered or, if it is gone, when that was seen; "
@@ -38,13 +38,13 @@ BROKER: Table[BrokerView] = {
     ),
     "kafka_broker_registrations_total": figure(
         "Registrations of the broker seen: one for each restart and each lost ZooKeeper session.",
-        lambda view: view.record.registrations,
+        lambda view: None if view.record.live is None else view.record.registrations,
     ),
     "kafka_broker_ends_total": Samples(
         "Ended registrations of the broker, by how they ended, which is inferred; crashed "
         "stays flat in a healthy cluster.",
         ("end",),
-        lambda view: each_of(BrokerEnd, view.record.ends),
+        lambda view: () if view.record.live is None else each_of(BrokerEnd, view.record.ends),
     ),
     "kafka_broker_leaders": figure(
         "Number of partitions that the broker leads (JMX LeaderCount).", lambda view: view.leaders
@@ -61,7 +61,7 @@ BROKER: Table[BrokerView] = {
     ),
     "kafka_broker_log_dir_failures_total": figure(
         "Failed log directories that the broker reported; flat in a healthy cluster.",
-        lambda view: view.record.log_dir_failures,
+        lambda view: None if view.record.live is None else view.record.log_dir_failures,
     ),
     "kafka_broker_in_sync_replicas": figure(
         "Number of the broker's replicas that are in the ISR; all of them in a healthy cluster.",
@@ -109,6 +109,6 @@ BROKER: Table[BrokerView] = {
     "kafka_broker_isr_leaves_total": figure(
         "Times that a replica of the broker left an ISR, without removals by a reassignment; flat "
         "in a healthy cluster.",
-        lambda view: view.record.isr_leaves,
+        lambda view: None if None in {view.record.live, view.leaders} else view.record.isr_leaves,
     ),
 }

@@ -8,12 +8,12 @@ that does not exist.
 from typing import Any
 
 from controller_model.metrics import brokers, cluster, incidents, pipeline, topics
-from controller_model.metrics.metric import Metric, Moment, metrics, where_seen
-from controller_model.records.views import BrokerView, Capability, ClusterView
+from controller_model.metrics.metric import Metric, Moment, metrics
+from controller_model.records.views import BrokerView, ClusterView
 
 CLUSTER_METRICS: tuple[Metric[ClusterView], ...] = (
-    *metrics(where_seen(Capability.CONTROLLER, cluster.CONTROLLER)),
-    *metrics(where_seen(Capability.TOPICS, cluster.CLUSTER)),
+    *metrics(cluster.CONTROLLER),
+    *metrics(cluster.CLUSTER),
     *metrics(incidents.INCIDENTS),
     *metrics(incidents.BALANCE),
     *metrics(pipeline.LOG),

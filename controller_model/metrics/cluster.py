@@ -5,6 +5,8 @@ left to queries, unless operators ask for it by name. HELP says what to expect i
 and to which of Kafka's own JMX figures it corresponds.
 """
 
+from collections.abc import Callable
+
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.metrics.metric import (
     Samples,
@@ -14,88 +16,110 @@ from controller_model.metrics.metric import (
     seconds,
     state_of,
 )
+from controller_model.records import visibility
 from controller_model.records.events import LeaderElectionKind
 from controller_model.records.foreign_writes import ForeignWriteKind
 from controller_model.records.pending_writes import ControllerHealth, PendingWriteKind
-from controller_model.records.views import ClusterView, Failover
+from controller_model.records.views import ClusterView, ControllerView, Failover
+
+_KNOWN = visibility.BROKERS | visibility.PARTITIONS
+"""What is needed to know every id of a broker."""
+
+
+def _of_controller(
+    text: str, read: Callable[[ControllerView], float | None]
+) -> Samples[ClusterView]:
+    """Return a figure of the controller, of which nothing is known where it cannot be seen."""
+    return figure(text, lambda view: None if (held := view.controller) is None else read(held))
+
+
+def _flag(value: bool | None) -> int | None:
+    return None if value is None else int(value)
+
 
 CONTROLLER: Table[ClusterView] = {
-    "kafka_controller_id": figure(
+    "kafka_controller_id": _of_controller(
         "Id of the broker that holds /controller; -1 while nobody does.",
-        lambda view: view.controller.id,
+        lambda controller: controller.id,
     ),
     "kafka_controller_active": Samples(
         "Whether the broker is the active controller (1) or not (0), as ZooKeeper shows it (JMX "
         "ActiveControllerCount).",
         ("broker",),
-        lambda view: [
-            ((str(broker),), int(broker == view.controller.id))
-            for broker in sorted({*view.brokers_live, view.controller.id} - {NO_CONTROLLER})
-        ],
+        lambda view: (
+            [
+                ((str(broker),), int(broker == view.controller.id))
+                for broker in sorted(
+                    {*(view.brokers_live or ()), view.controller.id} - {NO_CONTROLLER}
+                )
+            ]
+            if view.controller is not None
+            else ()
+        ),
     ),
-    "kafka_controller_epoch": figure(
+    "kafka_controller_epoch": _of_controller(
         "Controller epoch in /controller_epoch, which grows by one with each election; absent "
         "before it was read.",
-        lambda view: view.controller.epoch,
+        lambda controller: controller.epoch,
     ),
-    "kafka_controller_elections_total": figure(
+    "kafka_controller_elections_total": _of_controller(
         "Controller elections, counted by the controller epoch so that those between two scrapes "
         "are included.",
-        lambda view: view.controller.elections,
+        lambda controller: controller.elections,
     ),
-    "kafka_controller_id_changes_total": figure(
+    "kafka_controller_id_changes_total": _of_controller(
         "Controller elections won by another broker than the controller before.",
-        lambda view: view.controller.id_changes,
+        lambda controller: controller.id_changes,
     ),
-    "kafka_controller_missed_elections_total": figure(
+    "kafka_controller_missed_elections_total": _of_controller(
         "Controller elections that were not seen live and are known only because the controller "
         "epoch jumped.",
-        lambda view: view.controller.missed_elections,
+        lambda controller: controller.missed_elections,
     ),
-    "kafka_controller_elected_timestamp_seconds": figure(
+    "kafka_controller_elected_timestamp_seconds": _of_controller(
         "Unix time in seconds when the controller was elected, by ZooKeeper's clock; absent while"
         " there is none.",
-        lambda view: seconds(view.controller.elected_at),
+        lambda controller: seconds(controller.elected_at),
     ),
-    "kafka_controller_vacant_since_timestamp_seconds": figure(
+    "kafka_controller_vacant_since_timestamp_seconds": _of_controller(
         "Unix time in seconds when /controller became vacant, by the watcher's clock; absent while "
         "it is held.",
-        lambda view: seconds(view.controller.vacant_since),
+        lambda controller: seconds(controller.vacant_since),
     ),
-    "kafka_controller_vacancy_seconds_total": figure(
+    "kafka_controller_vacancy_seconds_total": _of_controller(
         "Seconds in which nobody held /controller, summed over ended vacancies, as a lower bound; "
         "a vacancy that was not seen live counts as 0.",
-        lambda view: seconds(view.controller.vacancy_total_min_ms),
+        lambda controller: seconds(controller.vacancy_total_min_ms),
     ),
-    "kafka_controller_vacancy_at_most_seconds_total": figure(
+    "kafka_controller_vacancy_at_most_seconds_total": _of_controller(
         "Seconds in which nobody held /controller, summed over ended vacancies, as an upper bound; "
         "a vacancy that began before the monitor watched counts only from then on.",
-        lambda view: seconds(view.controller.vacancy_total_max_ms),
+        lambda controller: seconds(controller.vacancy_total_max_ms),
     ),
-    "kafka_controller_last_vacancy_seconds": figure(
+    "kafka_controller_last_vacancy_seconds": _of_controller(
         "Seconds that the last ended vacancy of /controller lasted, as a lower bound; absent "
         "before the first.",
-        lambda view: seconds(view.controller.vacancy_last_min_ms),
+        lambda controller: seconds(controller.vacancy_last_min_ms),
     ),
-    "kafka_controller_last_vacancy_at_most_seconds": figure(
+    "kafka_controller_last_vacancy_at_most_seconds": _of_controller(
         "Seconds that the last ended vacancy of /controller lasted, as an upper bound; absent "
         "before the first, and if its start was not seen.",
-        lambda view: seconds(view.controller.vacancy_last_max_ms),
+        lambda controller: seconds(controller.vacancy_last_max_ms),
     ),
     "kafka_controller_failover": Samples(
         "State of the controller's failover work, as leader writes show it: 1 for the current "
         "state, 0 for the others.",
         ("state",),
-        lambda view: state_of(Failover, view.controller.failover),
+        lambda view: () if (held := view.controller) is None else state_of(Failover, held.failover),
     ),
-    "kafka_controller_failover_since_timestamp_seconds": figure(
+    "kafka_controller_failover_since_timestamp_seconds": _of_controller(
         "Unix time in seconds when the current failover work, or else the last finished one, "
         "began; absent before the first.",
-        lambda view: seconds(view.controller.failover_since),
+        lambda controller: seconds(controller.failover_since),
     ),
-    "kafka_controller_last_failover_seconds": figure(
+    "kafka_controller_last_failover_seconds": _of_controller(
         "Seconds that the last finished failover work took; absent before the first.",
-        lambda view: seconds(view.controller.failover_last_ms),
+        lambda controller: seconds(controller.failover_last_ms),
     ),
     "kafka_controller_pending_leader_writes": figure(
         "Number of partitions whose leader in ZooKeeper is gone, so that the controller must write "
@@ -122,27 +146,39 @@ CONTROLLER: Table[ClusterView] = {
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
         "others; zombie: it made none of its pending writes for 45 s plus 1 ms per partition, and none since.",
         ("health",),
-        lambda view: state_of(ControllerHealth, view.pending_writes.health),
+        lambda view: (
+            ()
+            if view.pending_writes.counts is None
+            else state_of(ControllerHealth, view.pending_writes.health)
+        ),
     ),
-    "kafka_controller_stale_writes_total": figure(
+    "kafka_controller_stale_writes_total": _of_controller(
         "Partition states written under an older controller epoch than the current one; 0 with "
         "Kafka 2.1 and newer.",
-        lambda view: view.controller.stale_writes,
+        lambda controller: controller.stale_writes,
     ),
     "kafka_controller_leader_elections_total": Samples(
         "Partitions that got a leader, by the kind of election, which is inferred from the znodes.",
         ("election",),
-        lambda view: each_of(LeaderElectionKind, view.counters.leader_elections),
+        lambda view: (
+            ()
+            if (held := view.counters) is None
+            else each_of(LeaderElectionKind, held.leader_elections)
+        ),
     ),
     "kafka_controller_unclean_leader_elections_total": figure(
         "Leaders elected from outside the ISR, each of which may have lost records (JMX "
         "UncleanLeaderElectionsPerSec).",
-        lambda view: view.counters.unclean_elections,
+        lambda view: None if (held := view.counters) is None else held.unclean_elections,
     ),
     "kafka_controller_migrating_to_kraft": figure(
-        "Whether the cluster is migrating to KRaft (1) or not (0); during a migration, vacancy and "
-        "failover work are unknown.",
-        lambda view: int(view.controller.migrating_to_kraft),
+        "Whether a KRaft controller runs the cluster (1) or not (0), during a migration and after it; "
+        "then vacancy, failover work and pending writes are not known.",
+        lambda view: (
+            None
+            if view.controller is None and view.log.left_since is None
+            else int(view.log.kraft_since is not None)
+        ),
     ),
 }
 """The metrics of /controller and /controller_epoch."""
@@ -154,11 +190,12 @@ CLUSTER: Table[ClusterView] = {
         lambda view: [] if (id_ := view.config.cluster_id) is None else [((id_,), 1)],
     ),
     "kafka_cluster_brokers": figure(
-        "Number of brokers that are registered now.", lambda view: len(view.brokers_live)
+        "Number of brokers that are registered now.",
+        lambda view: None if (live := view.brokers_live) is None else len(live),
     ),
     "kafka_cluster_brokers_known": figure(
         "Number of broker ids that were ever registered or that replicas are assigned to.",
-        lambda view: len(view.brokers_known),
+        lambda view: len(view.brokers_known) if _KNOWN.isdisjoint(view.log.hidden) else None,
     ),
     "kafka_cluster_foreign_writes": Samples(
         "Number of znodes, or of partitions, as no Kafka writes them, by what that takes away; 0 in a "
@@ -242,11 +279,11 @@ CLUSTER: Table[ClusterView] = {
     "kafka_cluster_preferred_election_pending": figure(
         "Whether /admin/preferred_replica_election exists (1) or not (0); the controller deletes "
         "it within seconds.",
-        lambda view: int(view.pending.preferred_election),
+        lambda view: _flag(view.pending.preferred_election),
     ),
     "kafka_cluster_reassignment_request_pending": figure(
         "Whether /admin/reassign_partitions, which legacy tools write, exists (1) or not (0).",
-        lambda view: int(view.pending.reassign_partitions),
+        lambda view: _flag(view.pending.reassign_partitions),
     ),
     "kafka_cluster_oldest_request_timestamp_seconds": figure(
         "Unix time in seconds when the oldest request in /admin was made that the controller has not "
@@ -280,11 +317,11 @@ CLUSTER: Table[ClusterView] = {
     ),
     "kafka_cluster_isr_shrinks_total": figure(
         "Replicas that left an ISR (JMX IsrShrinksPerSec); flat in a healthy cluster.",
-        lambda view: view.counters.isr_shrinks,
+        lambda view: None if (held := view.counters) is None else held.isr_shrinks,
     ),
     "kafka_cluster_isr_expands_total": figure(
         "Replicas that joined an ISR (JMX IsrExpandsPerSec); flat in a healthy cluster.",
-        lambda view: view.counters.isr_expands,
+        lambda view: None if (held := view.counters) is None else held.isr_expands,
     ),
 }
 """The metrics of registrations, assignments and states."""

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from controller_model.records.completeness import Completeness, Stage
-from controller_model.records.views import Capability, ClusterView
 
 Sample: TypeAlias = tuple[tuple[str, ...], float]
 """The values of the labels after `cluster` (and `broker`), and the figure."""
 
 V = TypeVar("V", contravariant=True)  # noqa: PLC0105  # one letter is what the generic needs
+W = TypeVar("W", contravariant=True)  # noqa: PLC0105  # likewise
 
 Reader: TypeAlias = Callable[[V], Iterable[Sample]]
 
@@ -132,13 +132,16 @@ def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Met
     )
 
 
-def where_seen(capability: Capability, table: Table[ClusterView]) -> Table[ClusterView]:
-    """Return metrics that have no samples while what they depend on cannot be seen."""
+def of_part(part: Callable[[W], V | None], table: Table[V]) -> Table[W]:
+    """Return metrics of a part of a view, which have no samples where the part is not known."""
 
-    def guarded(read: Reader[ClusterView]) -> Reader[ClusterView]:
-        return lambda view: read(view) if view.can_see(capability) else ()
+    def lifted(read: Reader[V]) -> Reader[W]:
+        return lambda view: () if (held := part(view)) is None else read(held)
 
-    return {name: samples._replace(read=guarded(samples.read)) for name, samples in table.items()}
+    return {
+        name: Samples(samples.help, samples.labels, lifted(samples.read))
+        for name, samples in table.items()
+    }
 
 
 def seconds(milliseconds: float | None) -> float | None:
@@ -150,14 +153,16 @@ def seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / _MS_PER_S
 
 
-def each_of(kinds: Iterable[str], counts: Mapping[str, int]) -> list[Sample]:
-    """Return a sample for each kind, 0 if it has no count, and for other kinds in `counts`.
+def each_of(kinds: Iterable[str], counts: Mapping[str, int] | None) -> list[Sample]:
+    """Return a sample for each kind, 0 if it has no count, and for other kinds in `counts`; none where it is not known.
 
     A series that exists from the start lets `increase()` see its first event.
 
     >>> each_of(["a", "b"], {"b": 2, "new": 1})
     [(('a',), 0), (('b',), 2), (('new',), 1)]
     """
+    if counts is None:
+        return []
     names = [str(kind) for kind in kinds]
     names += sorted(set(counts) - set(names))
     return [((name,), counts.get(name, 0)) for name in names]

@@ -162,14 +162,14 @@ def _by_stage(times_ms: Mapping[Stage, int]) -> list[Sample]:
 
 NOW: Table[Moment] = {
     "kcm_cluster_up": figure(
-        "Whether the figures follow ZooKeeper (1) or not (0): it answers the watcher, and each stage has "
-        f"shown a sign of life within {_LATE_BEATS_S} s ({_LATE_S} s where the watcher sends no beats).",
+        "Whether the figures follow ZooKeeper and that shows the cluster (1) or not (0): it answers the watcher, "
+        f"the cluster has not left it for KRaft, and each stage has shown a sign of life within {_LATE_BEATS_S} s ({_LATE_S} s where the watcher sends no beats).",
         lambda moment: int(moment.completeness.up),
     ),
     "kcm_cluster_status": Samples(
         "Status of the figures (1: current, 0: not): live, clocks_disagree (only times are off), "
         "behind (a stage is late), incomplete (changes may be missing), divergent (proved wrong), "
-        "blind (no ZooKeeper).",
+        "blind (no ZooKeeper), kraft (a KRaft controller runs the cluster, and ZooKeeper does not show all of it).",
         ("status",),
         lambda moment: state_of(Status, moment.completeness.status),
     ),
@@ -186,8 +186,8 @@ NOW: Table[Moment] = {
         lambda moment: _by_stage(moment.clock_skew_ms),
     ),
     "kafka_controller_vacant_seconds": figure(
-        "Seconds since /controller became vacant; 0 while somebody holds it, absent while the "
-        "watcher may not read it.",
+        "Seconds since /controller became vacant; 0 while somebody holds it, absent while a KRaft controller does "
+        "or the watcher may not read it.",
         lambda moment: seconds(moment.vacant_ms),
     ),
     "kafka_controller_recent_elections": Samples(

@@ -43,13 +43,16 @@ class Status(enum.StrEnum):
     """A reconciliation proved that they are not what ZooKeeper holds."""
     BLIND = "blind"
     """The watcher lives, but ZooKeeper does not answer it: changes there are not seen."""
+    KRAFT = "kraft"
+    """A KRaft controller runs the cluster, and ZooKeeper does not show all of it: brokers have left it, or it is no
+    longer written."""
 
 
 class Stage(enum.StrEnum):
     """A stage on the way from ZooKeeper to the reader."""
 
     ZOOKEEPER = "zookeeper"
-    """Only its clock is compared with others; the watcher reports whether it answers."""
+    """Its clock is compared with others, and a cluster may have left it; the watcher reports whether it answers."""
     WATCHER = "watcher"
     FOLD = "fold"
     EXPORTER = "exporter"
@@ -97,7 +100,7 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def up(self) -> bool:
         """Whether the figures follow ZooKeeper now, proven or not."""
-        return self.status not in {Status.BEHIND, Status.BLIND}
+        return self.status not in {Status.BEHIND, Status.BLIND, Status.KRAFT}
 
 
 def behind_ms(progress: ReaderProgress) -> dict[Stage, int]:
@@ -119,7 +122,7 @@ def assess(view: ClusterView, progress: ReaderProgress, now: int) -> Completenes
     skews = progress.clock_skew_ms.items()
     skew = {stage: ahead for stage, ahead in skews if abs(ahead) > CLOCKS_DISAGREE_MS}
     status, since, stage = (
-        _late(view, progress, now) or _not_proven(view) or (Status.LIVE, None, None)
+        _late(view, progress, now) or _left(view) or _not_proven(view) or (Status.LIVE, None, None)
     )
     if status is Status.LIVE and skew:
         status, stage = Status.CLOCKS_DISAGREE, _whose(progress, skew)
@@ -153,6 +156,12 @@ def _late(view: ClusterView, progress: ReaderProgress, now: int) -> _Found | Non
     ):
         return Status.BLIND, _ago(now, progress.zookeeper_ms), Stage.WATCHER
     return None
+
+
+def _left(view: ClusterView) -> _Found | None:
+    """Return since when the cluster has left ZooKeeper, wholly or in part; None if it has not."""
+    since = view.log.left_since
+    return None if since is None else (Status.KRAFT, since, Stage.ZOOKEEPER)
 
 
 def _not_proven(view: ClusterView) -> _Found | None:

@@ -53,7 +53,9 @@ class ElectionCause(enum.StrEnum):
     """/controller was deleted while its broker stayed registered: by hand, or by the controller
     itself after an error that it could not handle."""
     MIGRATION = "migration"
-    """A KRaft controller took /controller over, or gave it back."""
+    """A KRaft controller took /controller over: a migration to KRaft."""
+    ROLLBACK = "rollback"
+    """A broker took /controller back after a KRaft controller had held it: the migration was rolled back."""
     UNKNOWN = "unknown"
 
 

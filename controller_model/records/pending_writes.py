@@ -59,8 +59,8 @@ class ControllerHealth(enum.StrEnum):
 class PendingWrites(msgspec.Struct, frozen=True, kw_only=True):
     """The pending writes, and the controller's health, by the log's clock."""
 
-    counts: dict[str, int] = {}
-    """The number of writes of each kind (`PendingWriteKind`); kinds without any are absent."""
+    counts: dict[str, int] | None = {}
+    """The number of writes of each kind (`PendingWriteKind`); kinds without any are absent. None: not known."""
     oldest_at: int | None = None
     """When the oldest became due, if the end of a broker shows it; None otherwise."""
     pending_since: int | None = None

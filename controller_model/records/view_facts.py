@@ -4,20 +4,26 @@ from collections.abc import Iterable, Iterator
 from itertools import compress
 
 from controller_model.kafka.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
+from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 
 
 def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFacts:
     """Return the facts of a cluster from its views."""
     brokers = list(brokers)
-    exist = (view.pending.preferred_election, view.pending.reassign_partitions)
+    controller = view.controller
+    exist = (view.pending.preferred_election is True, view.pending.reassign_partitions is True)
     return ClusterFacts(
-        live=frozenset(view.brokers_live),
-        controller=view.controller.id,
-        controller_epoch=None if view.controller.migrating_to_kraft else view.controller.epoch,
-        refused_below=view.controller.refused_below,
+        live=frozenset(view.brokers_live or ()),
+        is_kraft=view.log.kraft_since is not None,
+        hidden=frozenset(view.log.hidden),
+        controller=NO_CONTROLLER if controller is None else controller.id,
+        controller_epoch=None
+        if controller is None or controller.migrating_to_kraft
+        else controller.epoch,
+        refused_below=None if controller is None else controller.refused_below,
         racks={broker.id: broker.record.rack for broker in brokers},
-        gone_since={b.id: b.record.since for b in brokers if not b.record.live},
+        gone_since={b.id: b.record.since for b in brokers if b.record.live is False},
         broker_min_isr=view.config.broker_min_isr,
         broker_unclean=view.config.broker_unclean,
         min_isr_assumed=view.min_isr_assumed,
@@ -36,7 +42,7 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
         view.controller_epoch,
         strict=True,
     )
-    adding, removing = view.adding, view.removing
+    adding, removing, unknown = view.adding, view.removing, view.unreadable
     for partition, replicas, leader, isr, leader_epoch, controller_epoch in columns:
         yield PartitionFacts(
             topic=view.name,
@@ -51,4 +57,5 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
             min_isr=view.min_isr,
             unclean=view.unclean,
             deleting=view.deleting,
+            is_known=leader is not None or partition not in unknown,
         )

@@ -45,14 +45,18 @@ class Capability(enum.StrEnum):
 
     CONTROLLER = "controller"
     """Who the controller is, its epoch and its elections."""
+    BROKERS = "brokers"
+    """Which brokers are registered."""
     TOPICS = "topics"
-    """Brokers, assignments, leaders and ISRs."""
+    """Assignments, leaders and ISRs."""
     TOPIC_CONFIGS = "topic_configs"
     BROKER_CONFIGS = "broker_configs"
     """min.insync.replicas and unclean.leader.election.enable of brokers. Kafka's own ACLs deny them to everybody
     else (ZkData.SensitiveRootPaths), so figures count as complete without them: settings of kcm replace them."""
+    DELETIONS = "deletions"
+    """Which topics are to be deleted: most figures leave them out."""
     REQUESTS = "requests"
-    """What tools ask the controller for, and what waits for it."""
+    """What else tools ask the controller for, and what waits for it."""
     CLUSTER = "cluster"
     """The cluster id, features, and a migration to KRaft."""
 
@@ -94,52 +98,55 @@ class ControllerView(msgspec.Struct, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster's figures, with live brokers and defaults applied (definitions: the README)."""
+    """The cluster's figures, with live brokers and defaults applied (definitions: the README); None: not known."""
 
-    topics: int = 0
-    partitions: int = 0
-    offline: int = 0
+    topics: int | None = 0
+    partitions: int | None = 0
+    offline: int | None = 0
     """A state exists and its leader is -1 or not live; topics being deleted excluded."""
-    leaderless: int = 0
+    leaderless: int | None = 0
     """The part of `offline` whose written leader is -1."""
-    pending_leader_writes: int = 0
+    pending_leader_writes: int | None = 0
     """The part of `offline` whose written leader is a broker that is gone."""
-    without_state: int = 0
+    without_state: int | None = 0
     """Partitions whose state znode does not exist yet (NewPartition)."""
-    under_replicated: int = 0
+    under_replicated: int | None = 0
     under_min_isr: int | None = None
     at_min_isr: int | None = None
     """Both None while min.insync.replicas of some partition is not known."""
     under_replicated_at_min_isr: int | None = None
     """The part of `under_replicated` that is at min.insync.replicas; None while that is not known."""
-    under_replicated_reassigning: int = 0
+    under_replicated_reassigning: int | None = 0
     """The part of `under_replicated` that gets new replicas."""
-    preferred_imbalance: int = 0
+    preferred_imbalance: int | None = 0
     """The gauge rule (JMX PreferredReplicaImbalanceCount)."""
-    preferred_electable: int = 0
+    preferred_electable: int | None = 0
     """Partitions not led by their preferred replica although it is live and in the ISR."""
-    reassigning: int = 0
-    deleting_topics: int = 0
-    replication_factor_1: int = 0
+    reassigning: int | None = 0
+    deleting_topics: int | None = 0
+    replication_factor_1: int | None = 0
     min_isr_blocks: int | None = None
     """Partitions whose min.insync.replicas is not below the replication factor, except those with
     RF 1; None while that of some is not known."""
-    replicas_on_gone_brokers: int = 0
+    replicas_on_gone_brokers: int | None = 0
     """Replicas that are assigned to brokers that are not registered now."""
 
 
 class Pending(msgspec.Struct, kw_only=True):
-    """What tools and brokers wait for: the fold's state holds this value, and changes it."""
+    """What tools and brokers wait for: the fold's state holds this value, and changes it.
 
-    preferred_election: bool = False
+    In a view, None of a number or of whether a request waits is not known, and then no time beside it is.
+    """
+
+    preferred_election: bool | None = False
     """A tool's request for preferred elections waits (/admin/preferred_replica_election)."""
     preferred_election_at: int | None = None
     """When it was made; None while none waits."""
-    reassign_partitions: bool = False
+    reassign_partitions: bool | None = False
     """A tool's request for reassignments waits (/admin/reassign_partitions)."""
     reassign_partitions_at: int | None = None
     """When it was made; None while none waits."""
-    notifications: int = 0
+    notifications: int | None = 0
     """Notifications of brokers that the controller has yet to process."""
     oldest_reassignment_at: int | None = None
     oldest_deletion_at: int | None = None
@@ -173,7 +180,11 @@ class LogView(msgspec.Struct, kw_only=True):
     denied_more: int = 0
     """How many more there are below those in `denied` without being named."""
     hidden: tuple[Capability, ...] = ()
-    """What cannot be seen because of that, wholly or in part."""
+    """What cannot be seen, wholly or in part: it is denied, or has left ZooKeeper."""
+    kraft_since: int | None = None
+    """Since when a KRaft controller runs the cluster, at the latest; None: none does, or it is not known."""
+    left_since: int | None = None
+    """Since when ZooKeeper does not show all of a cluster that a KRaft controller runs; None: it does, or none runs it."""
     resync_under_way: bool = False
     """Everything is being read again: figures mix two points in time."""
     resyncs: int = 0
@@ -194,13 +205,21 @@ class LogView(msgspec.Struct, kw_only=True):
 
     @property
     def incomplete(self) -> bool:
-        """Whether the figures may lack something: changes, a first proof, or denied znodes."""
+        """Whether the figures may lack something that ZooKeeper holds: changes, a first proof, or denied znodes."""
         lacking = self.incomplete_since is not None or self.verified_at is None
-        return lacking or self.is_missing_some
+        return lacking or (self.left_since is None and self.is_missing_some)
 
     def hides_topic(self, topic: str) -> bool:
         """Return whether it cannot be seen if this topic exists: its path, or one above it, is denied."""
-        path = f"/brokers/topics/{topic}"
+        return self._hides(f"/brokers/topics/{topic}")
+
+    def hides_state(self, topic: str, partition: int) -> bool:
+        """Return whether a partition's state cannot be seen, nor whether it has one."""
+        return bool(self.denied) and self._hides(
+            f"/brokers/topics/{topic}/partitions/{partition}/state"
+        )
+
+    def _hides(self, path: str) -> bool:
         return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.denied)
 
     @property
@@ -224,6 +243,18 @@ class ClusterCounters(msgspec.Struct, kw_only=True):
     isr_expands: int = 0
 
 
+class KraftMigration(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a migration to KRaft has come (/migration); -1 before a KRaft controller has taken over."""
+
+    controller: int
+    controller_epoch: int
+    metadata_offset: int
+    """ZooKeeper is a copy of the metadata log up to this offset."""
+    metadata_epoch: int
+    written_at: int
+    """When that was written, in milliseconds since 1970; in dual write every 500 ms."""
+
+
 class ClusterConfig(msgspec.Struct, kw_only=True):
     """What is held of the cluster as a whole: the fold's state holds this value, and changes it."""
 
@@ -234,8 +265,8 @@ class ClusterConfig(msgspec.Struct, kw_only=True):
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     generated_broker_ids: int = 0
     """Broker ids that Kafka generated (broker.id.generation.enable)."""
-    kraft_controller: int | None = None
-    """The KRaft controller that /migration names during a migration; -1 before one has taken over."""
+    migration: KraftMigration | None = None
+    """None: there is none."""
 
 
 class ResyncWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,31 +285,34 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="view"
 
 
 class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
-    """A cluster; this view is also the commit marker of a batch."""
+    """A cluster; this view is also the commit marker of a batch.
+
+    A part that is None is not known: it depends on what the source cannot see (`records.visibility`).
+    """
 
     counters_since: int
     """When this lineage's counters started."""
     folded_at: int
     """When the fold wrote this, by the clock of its own machine."""
-    controller: ControllerView
+    controller: ControllerView | None
     counts: Counts
     pending: Pending
     log: LogView
     pending_writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
     """The pending writes from the controller, and its health, by the log's clock."""
-    foreign_writes: dict[str, int] = {}
+    foreign_writes: dict[str, int] | None = {}
     """How many writes stand that no Kafka makes, by kind (records.foreign_writes)."""
-    counters: ClusterCounters = msgspec.field(default_factory=ClusterCounters)
+    counters: ClusterCounters | None = msgspec.field(default_factory=ClusterCounters)
     config: ClusterConfig = msgspec.field(default_factory=ClusterConfig)
-    brokers_live: tuple[int, ...] = ()
+    brokers_live: tuple[int, ...] | None = ()
     brokers_known: tuple[int, ...] = ()
     """Every id that was ever registered or is assigned."""
     min_isr_assumed: int | None = None
     """min.insync.replicas by a setting of the fold, for partitions where neither the topic's nor a broker's
     configuration in ZooKeeper holds it; None without the setting: it is not known."""
     resync_wanted: ResyncWanted | None = None
-    incidents: IncidentsSummary = msgspec.field(default_factory=IncidentsSummary)
-    rebalance: RebalanceSummary = RebalanceSummary()
+    incidents: IncidentsSummary | None = msgspec.field(default_factory=IncidentsSummary)
+    rebalance: RebalanceSummary | None = RebalanceSummary()
     """Computed from the totals; it holds until the controller checks, or somebody elects."""
     views_from: Position = NOWHERE
     """Where the last complete resync began. It touched every topic, so views of topics from before it
@@ -303,7 +337,8 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
 class BrokerRecord(msgspec.Struct, kw_only=True):
     """What is held of a broker's registrations: the fold's state holds this value, and changes it."""
 
-    live: bool = False
+    live: bool | None = False
+    """None, in a view: not known, and nothing else of its registrations is."""
     epoch: int | None = None
     """The broker epoch: czxid of its registration, of the last one for a dead broker."""
     since: int | None = None
@@ -332,20 +367,20 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
 
     id: int
     record: BrokerRecord = msgspec.field(default_factory=BrokerRecord)
-    leaders: int = 0
-    replicas: int = 0
-    preferred: int = 0
+    leaders: int | None = 0
+    replicas: int | None = 0
+    preferred: int | None = 0
     """Partitions whose first replica it is, topics being deleted excluded."""
-    preferred_not_led: int = 0
+    preferred_not_led: int | None = 0
     """The part of `preferred` that has a state and another leader (or none): the ratio rule."""
-    preferred_electable: int = 0
+    preferred_electable: int | None = 0
     """The part of `preferred_not_led` that a preferred election would give back: it is live and in the ISR."""
-    imbalance_ratio: float = 0.0
+    imbalance_ratio: float | None = 0.0
     """preferred_not_led / preferred, 0 without preferred partitions."""
     leader_skew: float | None = None
     """Leaders above (or below) an even share when every preferred replica leads, as a fraction of that
     share: no election can fix it. None for a broker that is gone, which leads nothing."""
-    in_isr: int = 0
+    in_isr: int | None = 0
     offline_if_lost: int | None = 0
     under_min_isr_if_lost: int | None = None
     stranded_if_lost: int | None = 0
@@ -355,7 +390,7 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     inferred_state: str | None = None
     """The state that it is most likely in, by Kafka's name (kafka.states.BrokerState); None for
     an id that is assigned and was never registered."""
-    coordinated: dict[str, int] = {}
+    coordinated: dict[str, int] | None = {}
     """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it
     leads: it coordinates what is kept in them."""
     breaks_if_lost: bool = False
@@ -416,7 +451,8 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     """The version of the state znode from which the facts were read."""
     leader_recovery_state: tuple[int | None, ...] = ()
     unreadable: tuple[int, ...] = ()
-    """Partitions whose newest state cannot be read; their last good one is shown, or none."""
+    """Partitions whose newest state cannot be read; their last good one is shown. Without one, or where the source may
+    not read it, the state is not known: neither whether it exists."""
     unreadable_parts: tuple[str, ...] = ()
     """What of the topic itself (assignment, configuration) cannot be read in its newest value, in the source's terms."""
 

@@ -52,11 +52,14 @@ def counts(control: ControlPlane) -> Counts:
     """Return the cluster's figures."""
     totals = control.totals
     live = control.live_brokers
+    # A KRaft controller's brokers leave /brokers/ids, and it writes which leaders live.
+    is_kraft = control.controller.view.migrating_to_kraft
     offline = leaderless = under_replicated = under_min = at_min = at_min_by_loss = reassigning = 0
     is_known = True
     for shape, count in totals.shapes.items():
         lacks = shape.target > shape.isr
-        if shape.leader not in live:
+        is_led = shape.leader >= 0 if is_kraft else shape.leader in live
+        if not is_led:
             offline += count
             leaderless += count if shape.leader < 0 else 0
         else:
@@ -367,6 +370,8 @@ def cluster_facts(control: ControlPlane) -> ClusterFacts:
     controller, config = control.controller.view, control.config
     return ClusterFacts(
         live=frozenset(control.live_brokers),
+        is_kraft=controller.migrating_to_kraft,
+        hidden=frozenset(control.log.view.hidden),
         controller=controller.id,
         controller_epoch=None if controller.migrating_to_kraft else controller.epoch,
         refused_below=controller.refused_below,

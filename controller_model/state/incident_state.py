@@ -59,6 +59,8 @@ class HealthSample(msgspec.Struct, frozen=True):
     live: tuple[int, ...]
     unsure_since: int | None
     """Since when the source is not seen or changes are known to be missing; None: neither."""
+    is_hidden: bool = False
+    """Some of this cannot be seen, so that the figures say nothing."""
 
     @property
     def is_sure(self) -> bool:

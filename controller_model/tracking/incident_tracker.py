@@ -37,6 +37,8 @@ from controller_model.records.incidents import (
     IncidentEnd,
     LastIncident,
 )
+from controller_model.records.views import Capability
+from controller_model.records.visibility import HEALTH
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -66,8 +68,9 @@ def take_sample(state: ClusterState) -> HealthSample | None:
 
 def _sample(control: ControlPlane) -> HealthSample:
     counts = figures.counts(control)
-    controller = control.controller
-    is_vacant, vacant_since = controller.view.id == NO_CONTROLLER, controller.view.vacant_since
+    controller, hidden = control.controller, control.log.view.hidden
+    is_vacant = controller.view.id == NO_CONTROLLER and Capability.CONTROLLER not in hidden
+    vacant_since = controller.view.vacant_since
     least_ms = most_ms = 0
     if is_vacant and vacant_since is not None:
         held_until = controller.held_until
@@ -75,8 +78,8 @@ def _sample(control: ControlPlane) -> HealthSample:
         most_ms = least_ms if held_until is None else max(least_ms, control.now - held_until)
     return HealthSample(
         at=control.now,
-        offline=counts.offline,
-        under_replicated=counts.under_replicated,
+        offline=counts.offline or 0,
+        under_replicated=counts.under_replicated or 0,
         is_vacant=is_vacant,
         vacancy_min_ms=least_ms,
         vacancy_max_ms=most_ms,
@@ -84,7 +87,12 @@ def _sample(control: ControlPlane) -> HealthSample:
         foreign=tuple(control.foreign_writes),
         live=tuple(sorted(control.live_brokers)),
         unsure_since=_unsure_since(control),
+        is_hidden=_is_hidden(control),
     )
+
+
+def _is_hidden(control: ControlPlane) -> bool:
+    return not HEALTH.isdisjoint(control.log.view.hidden)
 
 
 def _unsure_since(control: ControlPlane) -> int | None:
@@ -92,6 +100,7 @@ def _unsure_since(control: ControlPlane) -> int | None:
     out_of_sight = None
     if log.session not in {None, SessionState.CONNECTED}:
         out_of_sight = control.now if log.session_since is None else log.session_since
+    out_of_sight = control.now if _is_hidden(control) else out_of_sight
     troubles = (out_of_sight, log.incomplete_since, log.divergent_since)
     return min((since for since in troubles if since is not None), default=None)
 
@@ -135,7 +144,9 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
         return tuple(closed)
     # The stored incident changes only at samples; what is shown is as recent as the view.
     shown = msgspec.structs.replace(incidents.open)
-    if not control.log.view.resync_under_way:
+    if _is_hidden(control):
+        shown.still, shown.unsure_since = (), incidents.sampled_at
+    elif not control.log.view.resync_under_way:
         _note(incidents, shown, _sample(control))
     else:
         shown.unsure_since = _unsure_since(control)
@@ -211,6 +222,10 @@ def _handle_sample(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
         return []
     incidents.revision += 1
     incident.complete = incident.complete and is_sure
+    if seen.is_hidden:
+        incident.still, incident.unsure_since = (), seen.unsure_since
+        end = _end(incidents, incident, seen)
+        return [] if end is None else [_close(control, incident, seen, end)]
     incidents.zombie_before = incidents.zombie_before and seen.is_zombie
     incidents.foreign_before = tuple(k for k in incidents.foreign_before if k in seen.foreign)
     _note(incidents, incident, seen)
@@ -285,7 +300,7 @@ def _end(incidents: IncidentState, incident: Incident, seen: HealthSample) -> In
         return IncidentEnd.RECOVERED
     if seen.at - incidents.began_at >= LONGEST_MS:
         return IncidentEnd.CUT
-    if incident.still and seen.at - incidents.moved_at >= STANDING_MS:
+    if (incident.still or seen.is_hidden) and seen.at - incidents.moved_at >= STANDING_MS:
         return IncidentEnd.STANDING
     return None
 
@@ -315,6 +330,7 @@ def _close(
         leaders_moved=incident.leaders_moved,
         offline=incident.offline,
     )
-    _remember(incidents, seen)
+    if not seen.is_hidden:
+        _remember(incidents, seen)
     _remember_vacancy(incidents, seen)
     return IncidentClosed(at=seen.at, position=control.log.position, incident=incident)

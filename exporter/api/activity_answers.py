@@ -15,7 +15,7 @@ from controller_model.records.completeness import Status
 from controller_model.records.event_records import decode_event
 from controller_model.records.events import ControllerElected, IsrShrunk
 from controller_model.records.recent import ELECTIONS_KEPT_MS
-from controller_model.records.views import Capability, ClusterView
+from controller_model.records.views import ClusterView
 from exporter.api.answers import Flapping, PendingWritesAnswer
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
@@ -45,9 +45,9 @@ def flapping_in(
     isr = isr_flapping(of_kind(IsrShrunk, now - window_ms), now=now, window_ms=window_ms)
     # Elections are counted since counting began; an older lineage may have reported others.
     elected = of_kind(ControllerElected, max(now - window_ms, view.counters_since))
-    recent = view.controller.recent_elections
+    recent = () if view.controller is None else view.controller.recent_elections
     controller = controller_flapping(recent, elected, now=now, window_ms=window_ms)
-    is_known = view.can_see(Capability.CONTROLLER)
+    is_known = view.controller is not None
     return Flapping(
         since=now - window_ms,
         until=now,
@@ -68,7 +68,7 @@ def pending_writes_answer(
     return PendingWritesAnswer(
         health=health_of(view, status),
         pending_since=view.pending_writes.pending_since,
-        counts=view.pending_writes.counts,
+        counts=view.pending_writes.counts or {},
         partition_count=len(writes),
         writes=writes[:limit],
     )

@@ -77,7 +77,8 @@ class AboutCluster(Answer, frozen=True, kw_only=True):
 class SummaryController(Answer, frozen=True, kw_only=True):
     """The controller of a cluster in the list of clusters."""
 
-    id: int
+    id: int | None
+    """-1: nobody; None: not known."""
     epoch: int | None
 
 
@@ -88,8 +89,8 @@ class Summary(Answer, frozen=True, kw_only=True):
     href: Annotated[str, Meta(description="Relative to the address of this answer.")]
     completeness: Completeness
     controller: SummaryController
-    elections: int
-    brokers_live: tuple[int, ...]
+    elections: int | None
+    brokers_live: tuple[int, ...] | None
     counts: Counts
 
 

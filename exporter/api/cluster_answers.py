@@ -20,7 +20,7 @@ from controller_model.records.events import (
     RecommendationGraded,
 )
 from controller_model.records.recommendations import Grade, Recommended
-from controller_model.records.views import BrokerView, ClusterView
+from controller_model.records.views import BrokerView, ClusterCounters, ClusterView
 from exporter.api.answers import Json, Place, Summary, SummaryController
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
@@ -31,14 +31,17 @@ _PARTITIONS_SHOWN = 20
 
 def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
     """Return the entry of a cluster in the list of clusters."""
-    view = snapshot.view
+    view, controller = snapshot.view, snapshot.view.controller
     return Summary(
         name=snapshot.name,
         # Relative to the list's own address, because a reverse proxy may add a prefix to it.
         href=f"clusters/{quote(snapshot.name, safe='')}",
         completeness=completeness,
-        controller=SummaryController(id=view.controller.id, epoch=view.controller.epoch),
-        elections=view.controller.elections,
+        controller=SummaryController(
+            id=None if controller is None else controller.id,
+            epoch=None if controller is None else controller.epoch,
+        ),
+        elections=None if controller is None else controller.elections,
         brokers_live=view.brokers_live,
         counts=view.counts,
     )
@@ -110,7 +113,12 @@ def place(as_of: AsOf) -> Place:
 def cluster_answer(view: ClusterView) -> Json:
     """Return what is known about a cluster, without its brokers and topics."""
     body = _plain(view)
-    body |= body.pop("config") | body.pop("counters")
+    counters = body.pop("counters") or dict.fromkeys(ClusterCounters.__struct_fields__)
+    body |= body.pop("config") | counters
+    migration = view.config.migration
+    body["kraft_controller"] = None if migration is None else migration.controller
+    if migration is not None:
+        body["migration"]["metadata_offset"] = str(migration.metadata_offset)
     body["as_of"]["generation"] = str(view.as_of.generation)
     body["log"]["read_zxid"] = str(view.log.read_zxid)
     generation, seq = view.views_from

@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from controller_model.insight.pending_writes import list_pending_writes
+from controller_model.insight.unseen import unseen
+from controller_model.records import visibility
 from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import decode_event
 from exporter.api import cluster_answers
@@ -248,6 +250,7 @@ class ApiPages:
     async def recommendations(self, asked: Asked) -> Insight:
         """Return which preferred elections to run."""
         snapshot, query = asked.snapshot, asked.query
+        _require(snapshot, visibility.LEADERS)
         broker: int | None = query.one("broker")
         _check_known("broker", query.all("broker"), snapshot.brokers, _NO_BROKER)
         after, digest = _cursor(query, "after", read_chunk_cursor) or (0, None)
@@ -257,7 +260,8 @@ class ApiPages:
         if digest not in {None, found.result.digest}:
             why = "the recommendation has become another one since that page"
             raise HTTPException(409, f"parameter 'after': {why}; begin again without it")
-        threshold = snapshot.view.rebalance.threshold_percentage
+        rebalance = snapshot.view.rebalance
+        threshold = None if rebalance is None else rebalance.threshold_percentage
         check = await self._insight(asked, ("rebalance", threshold), rebalance_of)
         shown = slice(after, after + query.one("limit"))
         answer = recommendations_answer(
@@ -268,6 +272,7 @@ class ApiPages:
     async def what_if(self, asked: Asked) -> Insight:
         """Return what would break if brokers were lost now."""
         snapshot, query = asked.snapshot, asked.query
+        _require(snapshot, visibility.LOSSES)
         brokers, racks = query.all("lose_broker"), query.all("lose_rack")
         each = query.one("each")
         if bool(brokers or racks) == bool(each):
@@ -289,6 +294,7 @@ class ApiPages:
         snapshot, query, fresh = asked
         texts, most = query.all("step"), query.one("limit")
         steps = read_steps(texts)
+        _require(snapshot, visibility.REHEARSALS)
         check_work(steps, snapshot, memory_left())
         last = last_failover(self._events, snapshot)
         return await self._rehearsals.insight(
@@ -304,7 +310,8 @@ class ApiPages:
         window_s = query.one("window_s")
         now = self._clock()
         # The answer changes with the topics (each shrink of an ISR does), with elections and with the window's end.
-        elections = snapshot.view.controller.elections
+        controller = snapshot.view.controller
+        elections = None if controller is None else controller.elections
         found = await self._insight(
             asked,
             ("flapping", window_s, elections, now // _WINDOWS_END_INTERVAL_MS),
@@ -316,6 +323,7 @@ class ApiPages:
     async def pending_writes(self, asked: Asked) -> Insight:
         """Return the controller's pending writes."""
         snapshot = asked.snapshot
+        _require(snapshot, visibility.WRITES)
         found = await self._insight(
             asked, "pending writes", lambda s, f: list(list_pending_writes(s.all_partitions(), f))
         )
@@ -386,6 +394,12 @@ def _cursor(
         return None if text is None else read(text)
     except ValueError:
         raise refuse(name, f"{text!r} is not {what}") from None
+
+
+def _require(snapshot: ClusterSnapshot, needs: visibility.Needs) -> None:
+    """Raise HTTPException 409 where something that an answer needs cannot be seen."""
+    if reason := unseen(snapshot.view, needs):
+        raise HTTPException(409, reason)
 
 
 def _check_known(name: str, given: Iterable[Any], known: Collection[Any], missing: str) -> None:

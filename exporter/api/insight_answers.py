@@ -23,6 +23,7 @@ from controller_model.insight.rebalance import (
 )
 from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.kafka.ids import TopicPartition, broker_address
+from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView
 from exporter.api.answers import (
     BlockedElections,
@@ -89,7 +90,7 @@ def read_chunk_cursor(text: str) -> tuple[int, str | None]:
 
 def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalance:
     """Return what the next automatic rebalance of the controller would do."""
-    rebalance = snapshot.view.rebalance
+    rebalance = snapshot.view.rebalance or RebalanceSummary()
     assumed = AutoRebalance(
         auto_leader_rebalance_enable=rebalance.auto_leader_rebalance,
         leader_imbalance_per_broker_percentage=rebalance.threshold_percentage,
@@ -109,7 +110,8 @@ def recommendations_answer(
     """Return the `shown` chunks of a recommendation, and what the next automatic rebalance would do."""
     recommendation, digest = identified
     chunks = recommendation.chunks
-    elected_at, triggered = snapshot.view.controller.elected_at, snapshot.recommendation
+    controller, triggered = snapshot.view.controller, snapshot.recommendation
+    elected_at = None if controller is None else controller.elected_at
     servers = (
         broker_address(each.host, each.port)
         for each in (broker.record for broker in snapshot.brokers.values())
@@ -236,7 +238,7 @@ def loss_answer(
 
 MORE_MAY_BREAK = (
     "more may break than is counted: ISRs hold several brokers that are gone, brokers differ in "
-    "min.insync.replicas, or some znodes may not be read"
+    "min.insync.replicas, or some of the cluster cannot be seen"
 )
 
 
@@ -248,7 +250,7 @@ MIN_ISR_NOT_KNOWN = (
 
 def safe_to_stop(broker: BrokerView) -> StopSafety:
     """Return whether a broker may be stopped, by the counts that the fold keeps; `safe` is None where it is not known."""
-    if not broker.record.live:
+    if broker.record.live is False:
         return StopSafety(
             safe=None, why="not registered", offline=0, under_min_isr=0, stranded=0, unclean=0
         )

@@ -158,13 +158,21 @@ def _reword_views(schemas: dict[str, Json]) -> None:
     for name in ("config", "counters"):
         del cluster["properties"][name]
     cluster["properties"] |= schemas.pop("ClusterConfig")["properties"]
-    cluster["properties"] |= schemas.pop("ClusterCounters")["properties"]
+    cluster["properties"]["kraft_controller"] = {
+        "anyOf": [_WHOLE, {"type": "null"}],
+        "description": "The `controller` of `migration`.",
+    }
+    counters = schemas.pop("ClusterCounters")["properties"]
+    cluster["properties"] |= {
+        name: {"anyOf": [each, {"type": "null"}]} for name, each in counters.items()
+    }
     del broker["properties"]["record"]
     broker["properties"] |= schemas.pop("BrokerRecord")["properties"]
     broker["properties"]["epoch"] = _LONG_OR_NULL
     for name in ("BrokerStarted", "BrokerStopped"):
         schemas[name]["properties"]["epoch"] = _LONG_OR_NULL
     schemas["LogView"]["properties"]["read_zxid"] = _LONG
+    schemas["KraftMigration"]["properties"]["metadata_offset"] = _LONG
     schemas.pop("AsOf", None)
     with_safety = {**broker["properties"], "safe_to_stop": _ref("StopSafety")}
     for name, schema in (

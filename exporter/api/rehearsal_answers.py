@@ -48,7 +48,7 @@ def read_steps(texts: Sequence[str]) -> list[Step]:
 
 def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot, memory_left: int | None) -> None:
     """Raise HTTPException 400 for more work than the exporter does; `memory_left` in bytes, None: not known."""
-    partitions = snapshot.view.counts.partitions
+    partitions = snapshot.view.counts.partitions or 0
     needed = partitions * PARTITION_BYTES
     if memory_left is not None and needed > memory_left:
         why = (
@@ -56,7 +56,7 @@ def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot, memory_left: in
             f"has {memory_left // _MIB} left"
         )
         raise refuse("step", f"{why}; {_ELSEWHERE}")
-    brokers = len(snapshot.view.brokers_live)
+    brokers = len(snapshot.view.brokers_live or ())
     operations = sum(
         2 * (len(step.order) or brokers) if isinstance(step, RollingRestart) else 1
         for step in steps

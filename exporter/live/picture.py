@@ -31,7 +31,9 @@ def fleet_row(
     snapshot: ClusterSnapshot, completeness: Completeness, problems: list[ClusterProblem]
 ) -> Json:
     """Return a cluster's row of the fleet."""
-    view = snapshot.view
+    view, controller = snapshot.view, snapshot.view.controller
+    live, brokers = view.brokers_live, snapshot.brokers.values()
+    is_known = not any(None in {each.record.live, each.replicas} for each in brokers)
     return {
         "name": snapshot.name,
         "severity": severity_of(problems, completeness),
@@ -40,14 +42,13 @@ def fleet_row(
         "headline": problems[0].text if problems else None,
         "problem_count": len(problems),
         "controller": {
-            "id": view.controller.id,
-            "elected_at": view.controller.elected_at,
-            "vacant_since": view.controller.vacant_since,
+            name: None if controller is None else getattr(controller, name)
+            for name in ("id", "elected_at", "vacant_since")
         },
-        "brokers_live": len(view.brokers_live),
-        "brokers_gone": sum(
-            not b.record.live and b.replicas > 0 for b in snapshot.brokers.values()
-        ),
+        "brokers_live": None if live is None else len(live),
+        "brokers_gone": sum(not b.record.live and b.replicas != 0 for b in brokers)
+        if is_known and live is not None
+        else None,
         "counts": view.counts,
     }
 
@@ -79,7 +80,7 @@ def badness(row: Json) -> tuple[Any, ...]:
     counts: Counts = row["counts"]
     return (
         trouble(
-            is_followed=row["status"] not in {Status.BEHIND, Status.BLIND},
+            is_followed=row["status"] not in {Status.BEHIND, Status.BLIND, Status.KRAFT},
             controller=row["controller"]["id"],
             offline=counts.offline,
             under_min_isr=counts.under_min_isr,

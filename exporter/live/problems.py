@@ -13,12 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 from controller_model.insight.thresholds import Threshold
+from controller_model.insight.unseen import left_text, unseen
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
 from controller_model.records.pending_writes import ControllerHealth
 from controller_model.records.recent import LEAVES_WINDOW_MINUTES
-from controller_model.records.views import BrokerView, Capability, ClusterView, Failover
+from controller_model.records.views import BrokerView, ClusterView, ControllerView, Failover
+from controller_model.records.visibility import MIN_ISR
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
 
@@ -126,7 +128,15 @@ def problems_of(
     case = _Case(snapshot, moment, now, thresholds)
     found = [
         problem
-        for part in (_controller, _foreign_writes, _flapping, _partitions, _brokers, _balance)
+        for part in (
+            _kraft,
+            _controller,
+            _foreign_writes,
+            _flapping,
+            _partitions,
+            _brokers,
+            _balance,
+        )
         for problem in part(case)
     ]
     # Of the monitor's own problems only those that fire: before that, the page's line on trust is enough.
@@ -150,7 +160,7 @@ def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> P
 
 def _controller(case: _Case) -> Iterator[ClusterProblem]:
     controller, pending = case.view.controller, case.view.pending_writes
-    if not case.view.can_see(Capability.CONTROLLER):
+    if controller is None:
         return  # there are no figures, and so no alerts
     who = controller.id
     is_zombie = pending.health is ControllerHealth.ZOMBIE
@@ -169,21 +179,19 @@ def _controller(case: _Case) -> Iterator[ClusterProblem]:
         text = f"The controller, broker {who}, is slow with its work"
         yield ClusterProblem(_WARNING, text, pending.pending_since)
     if controller.failover is Failover.UNDER_WAY and not is_zombie:
-        yield from _failover(case)
-    text = "The cluster is migrating to KRaft: ZooKeeper holds less and less of it"
-    yield from case.judged("KafkaMigratingToKraft", int(controller.migrating_to_kraft), text)
+        yield from _failover(case, controller)
 
 
 def _foreign_writes(case: _Case) -> Iterator[ClusterProblem]:
-    for kind, count in case.view.foreign_writes.items():
+    for kind, count in (case.view.foreign_writes or {}).items():
         # Of another fold, a kind may be unknown here.
         words = FOREIGN_WRITE_WORDS.get(kind, kind)
         text = f"{words[:1].upper()}{words[1:]} ({count})"
         yield from case.judged("KafkaForeignWrites", count, text)
 
 
-def _failover(case: _Case) -> Iterator[ClusterProblem]:
-    who, since = case.view.controller.id, case.view.controller.failover_since
+def _failover(case: _Case, controller: ControllerView) -> Iterator[ClusterProblem]:
+    who, since = controller.id, controller.failover_since
     alert = "KafkaControllerFailoverSlow"
     text = f"The failover work of controller {who} is under way"
     took_s = None if since is None else (case.now - since) / _SECOND_MS
@@ -214,10 +222,8 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _partitions(case: _Case) -> Iterator[ClusterProblem]:
-    if not case.view.can_see(Capability.TOPICS):
-        return
     counts = case.view.counts
-    text = _are(counts.offline, "offline: no writes, no reads")
+    text = _are(counts.offline or 0, "offline: no writes, no reads")
     yield from case.judged(
         "KafkaPartitionsOffline", counts.offline, text, filter_=Condition.OFFLINE
     )
@@ -229,15 +235,17 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     at_min_isr = counts.under_replicated_at_min_isr
     text = _are(at_min_isr or 0, "at min ISR: no further replica may be lost")
     yield from case.judged("KafkaPartitionsAtMinIsr", at_min_isr, text)
-    text = _are(counts.under_replicated, "under-replicated")
+    text = _are(counts.under_replicated or 0, "under-replicated")
     yield from case.judged(
         "KafkaPartitionsUnderReplicated",
-        counts.under_replicated - counts.under_replicated_reassigning,
+        None
+        if counts.under_replicated is None or counts.under_replicated_reassigning is None
+        else counts.under_replicated - counts.under_replicated_reassigning,
         text,
         filter_=Condition.UNDER_REPLICATED,
     )
     has = "has" if counts.without_state == 1 else "have"
-    text = f"{_number(counts.without_state, 'partition')} {has} no state: no leader"
+    text = f"{_number(counts.without_state or 0, 'partition')} {has} no state: no leader"
     yield from case.judged(
         "KafkaPartitionsWithoutState",
         counts.without_state,
@@ -257,16 +265,16 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _brokers(case: _Case) -> Iterator[ClusterProblem]:
-    gone = [b for b in case.snapshot.brokers.values() if not b.record.live and b.replicas]
+    gone = [b for b in case.snapshot.brokers.values() if b.record.live is False and b.replicas]
     if not gone:
         return
-    replicas = sum(broker.replicas for broker in gone)
+    replicas = sum(broker.replicas or 0 for broker in gone)
     # An outage of several brokers began with the first of them, if that is known for all.
     times = [broker.record.since for broker in gone if broker.record.since is not None]
     since = min(times) if len(times) == len(gone) else None
     text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
     yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
-    if case.view.counts.under_replicated_at_min_isr and case.view.can_see(Capability.TOPICS):
+    if case.view.counts.under_replicated_at_min_isr:
         text = f"{_named(gone)} gone, while partitions can lose no further replica"
         for problem in case.judged("KafkaBrokerGoneAtMinIsr", replicas, text, since=since):
             # Since when partitions are at min ISR is not known, only that it cannot be longer than the broker is gone.
@@ -276,21 +284,29 @@ def _brokers(case: _Case) -> Iterator[ClusterProblem]:
 
 def _balance(case: _Case) -> Iterator[ClusterProblem]:
     rebalance = case.view.rebalance
-    if rebalance.recommendation is None:
+    if rebalance is None or rebalance.recommendation is None:
         return  # an imbalance that may balance itself within moments is no problem
     limit = rebalance.threshold_percentage / _PERCENT
     above = [
         broker
         for broker in case.snapshot.brokers.values()
-        if broker.imbalance_ratio > limit and broker.preferred_electable
+        if (broker.imbalance_ratio or 0) > limit and broker.preferred_electable
     ]
     if above:
-        elects = sum(broker.preferred_electable for broker in above)
+        elects = sum(broker.preferred_electable or 0 for broker in above)
         electable = _number(elects, "leader")
         text = (
             f"{_named(above)} more than {limit:.0%} imbalanced; an election gives {electable} back"
         )
         yield from case.judged("KafkaLeadersImbalanced", elects, text, filter_=Condition.ELECTABLE)
+
+
+def _kraft(case: _Case) -> Iterator[ClusterProblem]:
+    log = case.view.log
+    if log.kraft_since is not None:
+        text = "A KRaft controller runs the cluster, which migrates: ZooKeeper is a copy"
+        text = text if log.left_since is None else left_text(case.view)
+        yield from case.judged("KafkaMigratingToKraft", 1, text)
 
 
 def _blind(case: _Case) -> Iterator[ClusterProblem]:
@@ -338,8 +354,8 @@ def _doubtful(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _setting(case: _Case) -> Iterator[ClusterProblem]:
-    counts, is_hidden = case.view.counts, not case.view.can_see(Capability.TOPICS)
-    if counts.under_min_isr is None and not is_hidden:
+    counts = case.view.counts
+    if counts.under_min_isr is None and counts.partitions and not unseen(case.view, MIN_ISR):
         text = f"min.insync.replicas is not known: {_number(counts.partitions, 'partition')} not checked against it"
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)
 

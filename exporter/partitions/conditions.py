@@ -79,6 +79,17 @@ JUDGES: Mapping[Condition, Judge] = {
 
 _BY_MIN_ISR = (Condition.UNDER_MIN_ISR, Condition.AT_MIN_ISR, Condition.MIN_ISR_BLOCKING)
 
+_ALL_NEED = frozenset({"deletions"})
+"""Most conditions leave out topics that are being deleted."""
+_NEEDS: Mapping[Condition, frozenset[str]] = {
+    **dict.fromkeys(
+        (Condition.ELECTABLE, Condition.ON_GONE_BROKERS, Condition.ONE_RACK),
+        _ALL_NEED | {"brokers"},
+    ),
+    **dict.fromkeys((Condition.REASSIGNING, Condition.SINGLE_REPLICA), frozenset()),
+}
+"""What a condition needs that a judge does not ask for itself, by the names of capabilities."""
+
 _COUNTED: Mapping[Condition, Callable[[Counts], int | None]] = {
     Condition.OFFLINE: lambda counts: counts.offline,
     Condition.UNDER_REPLICATED: lambda counts: counts.under_replicated,
@@ -93,16 +104,24 @@ _COUNTED: Mapping[Condition, Callable[[Counts], int | None]] = {
 """The conditions that the cluster's view counts exactly, so that "none" is known without reading partitions."""
 
 
+def meets(condition: Condition, partition: PartitionFacts, cluster: ClusterFacts) -> bool | None:
+    """Return whether a partition meets a condition; None: it is not known."""
+    is_known = partition.is_known and _NEEDS.get(condition, _ALL_NEED).isdisjoint(cluster.hidden)
+    return JUDGES[condition](partition, cluster) if is_known else None
+
+
 def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
     """Return the conditions that a partition is known to meet."""
-    return [condition for condition, judge in JUDGES.items() if judge(partition, cluster)]
+    return [condition for condition in JUDGES if meets(condition, partition, cluster)]
 
 
 def unknown_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
     """Return the conditions for which it is not known whether a partition meets them."""
-    if cluster.min_isr_of(partition) is not None and cluster.min_isr_blocks(partition) is not None:
-        return []
-    return [met for met in _BY_MIN_ISR if JUDGES[met](partition, cluster) is None]
+    conditions: Iterable[Condition] = JUDGES
+    if partition.is_known and not cluster.hidden:
+        is_known = None not in {cluster.min_isr_of(partition), cluster.min_isr_blocks(partition)}
+        conditions = () if is_known else _BY_MIN_ISR
+    return [each for each in conditions if meets(each, partition, cluster) is None]
 
 
 def none_counted(conditions: Iterable[Condition], counts: Counts) -> bool:

@@ -23,6 +23,7 @@ from exporter.partitions.conditions import (
     JUDGES,
     Condition,
     conditions_of,
+    meets,
     none_counted,
     unknown_of,
 )
@@ -91,6 +92,8 @@ class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The min.insync.replicas in effect; None: it is not known."""
     conditions: list[Condition]
     """The conditions that it is known to meet."""
+    unknown: list[Condition] = []
+    """The conditions of which it is not known whether it meets them."""
     unreadable: bool = False
     """Its newest state, or its topic's newest assignment or configuration, cannot be parsed: the last
     good one is given, or nothing."""
@@ -209,7 +212,7 @@ def fits(partition: PartitionFacts, facts: ClusterFacts, query: PartitionQuery) 
     """Return whether a partition has a replica on the query's broker and meets all its conditions."""
     if query.broker is not None and query.broker not in partition.replicas:
         return False
-    return all(JUDGES[condition](partition, facts) for condition in query.conditions)
+    return all(meets(condition, partition, facts) for condition in query.conditions)
 
 
 class ChunkDetails:
@@ -237,6 +240,7 @@ class ChunkDetails:
             partition_epoch=self._epochs.get(partition.partition),
             min_isr=self._facts.min_isr_of(partition),
             conditions=conditions_of(partition, self._facts),
+            unknown=unknown_of(partition, self._facts),
             unreadable=partition.partition in self._unreadable,
         )
 

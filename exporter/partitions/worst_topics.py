@@ -15,10 +15,11 @@ from itertools import groupby
 from typing import NamedTuple, Self
 
 from controller_model.insight.racks import has_racks_to_spread_over, in_one_rack
+from controller_model.insight.unseen import unseen
 from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from controller_model.records.view_facts import partitions_in
-from controller_model.records.views import Capability
+from controller_model.records.visibility import LEADERS
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import is_under_replicated
 from exporter.partitions.partition_pages import is_plain
@@ -56,7 +57,7 @@ class OneRackCount:
 
     def of(self, snapshot: ClusterSnapshot) -> int | None:
         """Return the count; None where the watcher is denied znodes that the count needs."""
-        if not snapshot.view.can_see(Capability.TOPICS):
+        if unseen(snapshot.view, LEADERS):
             return None
         facts = snapshot.facts()
         if not has_racks_to_spread_over(facts):
@@ -94,6 +95,8 @@ class WorstTopicsSearch:
     def _search(self, snapshot: ClusterSnapshot) -> WorstTopics:
         view = snapshot.view
         counts = view.counts
+        if unseen(view, LEADERS):
+            return WorstTopics()
         if counts.offline or counts.under_min_isr or counts.under_replicated:
             self._read(snapshot)
         else:
@@ -115,7 +118,7 @@ class WorstTopicsSearch:
                     ),
                 )
             ),
-            led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
+            led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live or ())),
             one_rack=self._one_rack.of(snapshot),
         )
 
@@ -141,7 +144,7 @@ def _judge(name: str, chunks: tuple[TopicEntry, ...], facts: ClusterFacts) -> _J
     behind = [each for each in troubled if is_under_replicated(each)]
     trouble = TopicTrouble(
         name,
-        offline=sum(facts.is_offline(each) for each in troubled),
+        offline=sum(facts.is_offline(each) is True for each in troubled),
         under_min_isr=None if None in under_min_isr else sum(map(bool, under_min_isr)),
         under_replicated=len(behind),
     )

@@ -13,7 +13,7 @@ from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, 
 from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
 from controller_model.records.recent import elections_within, leaves_within
-from controller_model.records.views import BrokerView, Capability
+from controller_model.records.views import BrokerView
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
 from exporter.partitions.worst_topics import WorstTopicsStore
@@ -109,19 +109,21 @@ class Collector:
         """Return the figures of a cluster that depend on the time."""
         view, reading = snapshot.view, self._reading_of(snapshot)
         controller = view.controller
-        is_hidden = not view.can_see(Capability.CONTROLLER)
-        elected_at = controller.elected_at
+        elected_at = None if controller is None else controller.elected_at
         return Moment(
             completeness=assess(view, reading, now),
             behind_ms=behind_ms(reading),
             clock_skew_ms=reading.clock_skew_ms,
-            vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
+            vacant_ms=None
+            if controller is None or controller.migrating_to_kraft
+            else max(0, now - (controller.vacant_since or now)),
             recent_elections={}
-            if is_hidden
+            if controller is None
             else elections_within(controller.recent_elections, now),
             isr_leave_minutes={
                 id_: leaves_within(broker.record.isr_leave_minutes, now)
                 for id_, broker in snapshot.brokers.items()
+                if None not in {broker.record.live, broker.leaders}
             },
             worst=self.worst_topics.of(snapshot.name),
             next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),

@@ -118,7 +118,8 @@ class PartitionCollector:
                 if size >= STEP_BYTES:
                     yield size
                     size = 0
-        self._brokers = {n: len(clusters[n].view.brokers_live) for n in sorted(clusters)}
+        live = {name: clusters[name].view.brokers_live for name in sorted(clusters)}
+        self._brokers = {name: len(each) for name, each in live.items() if each is not None}
         held = {key for snapshot in clusters.values() for key in snapshot.topics}
         for key in self._cached.keys() - held:
             del self._cached[key]

@@ -77,15 +77,20 @@ def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
 
 def _head(snapshot: Snapshot) -> Text:
     controller = snapshot.controller
-    who = "nobody" if controller.id is None else f"broker {controller.id}"
-    epoch = "unknown" if controller.epoch is None else controller.epoch
     text = Text(
         f"cluster     {printable(snapshot.cluster or '(unnamed)')}\n"
         f"as of       {place_text(snapshot.as_of, snapshot.at)}\n"
-        f"controller  {who}, epoch {epoch}; elections {controller.elections}, "
-        f"changes {controller.changes}, to another broker {controller.id_changes}, "
-        f"missed {controller.missed_elections}"
+        "controller  "
     )
+    if controller.elections is None:
+        text.append("not known")
+    else:
+        who = "nobody" if controller.id is None else f"broker {controller.id}"
+        epoch = "unknown" if controller.epoch is None else controller.epoch
+        text.append(
+            f"{who}, epoch {epoch}; elections {controller.elections}, changes {controller.changes}, "
+            f"to another broker {controller.id_changes}, missed {controller.missed_elections}"
+        )
     if snapshot.incomplete_reason is not None:
         text.append(f"\nincomplete  {printable(snapshot.incomplete_reason)}", style="bold yellow")
     return text
@@ -102,7 +107,7 @@ def _figures(snapshot: Snapshot) -> Text:
         listed("reassigning", "deleting_topics"),
         *(["preferred election"] if pending.preferred_election else []),
         *(["reassign partitions"] if pending.reassign_partitions else []),
-        f"notifications {pending.notifications}",
+        f"notifications {known(pending.notifications)}",
     ]
     text = Text(f"size        {listed('topics', 'partitions')}\n")
     is_bad = any(counts[name] for name in ("offline", "under_replicated", "under_min_isr"))
@@ -117,18 +122,18 @@ def _brokers(snapshot: Snapshot) -> PlainTable:
         "broker", "live", "epoch", "registrations", "leaders", "replicas", "preferred",
         "imbalance", left=("live",),
     )  # fmt: skip
-    order = sorted(snapshot.brokers.items(), key=lambda item: (item[1].live, item[0]))
+    order = sorted(snapshot.brokers.items(), key=lambda item: (item[1].live is not False, item[0]))
     for broker, facts in order[:MAX_BROKERS]:
         table.add(
             str(broker),
-            "yes" if facts.live else "NO",
+            "not known" if facts.live is None else "yes" if facts.live else "NO",
             "-" if facts.epoch is None else str(facts.epoch),
             str(facts.registrations),
             str(facts.leaders),
             str(facts.replicas),
             str(facts.preferred),
             f"{facts.imbalance_ratio:.1%}",
-            style="" if facts.live else "bold red",
+            style="bold red" if facts.live is False else "",
         )
     table.add_more(len(order) - MAX_BROKERS)
     return table

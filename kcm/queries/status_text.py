@@ -12,6 +12,7 @@ from rich.text import Text
 
 from controller_model.insight.wording import counted
 from controller_model.insight.worst_first import trouble
+from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.completeness import Status
 from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
 from controller_model.records.recent import ELECTION_WINDOWS_MS
@@ -29,7 +30,7 @@ MAX_EVENTS = 8
 _GOOD = "bold green"
 _BAD = "bold red"
 _DOUBTFUL = "bold yellow"
-_STATUS_STYLES = {"live": _GOOD, "behind": _BAD, "divergent": _BAD, "blind": _BAD}
+_STATUS_STYLES = {"live": _GOOD, "behind": _BAD, "divergent": _BAD, "blind": _BAD, "kraft": _BAD}
 
 
 def fleet(clusters: Sequence[Json]) -> RenderableType:
@@ -45,13 +46,13 @@ def fleet(clusters: Sequence[Json]) -> RenderableType:
         table.add(
             printable(cluster["name"]),
             Text(status, style=_STATUS_STYLES.get(status, _DOUBTFUL)),
-            Text("nobody", _BAD) if controller["id"] < 0 else str(controller["id"]),
+            Text("nobody", _BAD) if controller["id"] == NO_CONTROLLER else known(controller["id"]),
             "-" if controller["epoch"] is None else str(controller["epoch"]),
-            str(len(cluster["brokers_live"])),
-            str(counts["partitions"]),
+            known(None if cluster["brokers_live"] is None else len(cluster["brokers_live"])),
+            known(counts["partitions"]),
             *(Text(known(counts[name]), _BAD if counts[name] else "") for name in _TROUBLE),
-            str(counts["preferred_imbalance"]),
-            str(counts["preferred_electable"]),
+            known(counts["preferred_imbalance"]),
+            known(counts["preferred_electable"]),
         )
     return table
 
@@ -86,7 +87,8 @@ def event_line(event: Json) -> str:
 def _partition_line(partition: Json) -> Text:
     """Return a partition as one line: what is wrong, its leader, its ISR."""
     isr = "none" if partition["isr"] is None else _list(partition["isr"])
-    leader = "no state" if partition["leader"] is None else f"leader {partition['leader']}"
+    absent = "state not known" if partition["unreadable"] else "no state"
+    leader = absent if partition["leader"] is None else f"leader {partition['leader']}"
     what = ", ".join(partition["conditions"])
     name = f"{partition['topic']}-{partition['partition']}"
     line = f"{name}: {what}; {leader}, ISR {isr} of {_list(partition['replicas'])}"
@@ -101,7 +103,8 @@ _HARM = {
     "under_min_isr": "under min ISR",
 }
 """What the loss of a broker may do to partitions, by the field of its answer."""
-_NOT_FOLLOWED = {Status.BEHIND, Status.BLIND}
+_LIVE = {True: "yes", False: "NO", None: "not known"}
+_NOT_FOLLOWED = {Status.BEHIND, Status.BLIND, Status.KRAFT}
 
 
 def _badness(cluster: Json) -> tuple[Any, ...]:
@@ -124,13 +127,14 @@ def _head(answer: Json, now_ms: int) -> Text:
     text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
     if status != "live":
         text.append(blame(completeness, now_ms))
-        reason = answer["log"]["incomplete_reason"]
+        reason = answer["log"]["incomplete_reason"] if status != "kraft" else None
         text.append(f" ({printable(reason)})" if reason else "")
     proven = completeness["verified_at"]
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
-    for kind, count in answer["foreign_writes"].items():
+    _kraft(text, answer, now_ms)
+    for kind, count in (answer["foreign_writes"] or {}).items():
         words = printable(FOREIGN_WRITE_WORDS.get(kind, kind))
         text.append(f"\nforeign     {words} ({count}; kcm events --kind Anomaly)", style=_BAD)
     text.append(f"\nelections   {_elections(answer, now_ms)}")
@@ -138,9 +142,28 @@ def _head(answer: Json, now_ms: int) -> Text:
     return text
 
 
-def _incident(text: Text, incidents: Json, now_ms: int) -> None:
+def _kraft(text: Text, answer: Json, now_ms: int) -> None:
+    """Add since when a KRaft controller runs the cluster, and up to where ZooKeeper is a copy."""
+    log, migration = answer["log"], answer["migration"]
+    if log["kraft_since"] is None:
+        return
+    text.append(
+        f"\nkraft       a KRaft controller runs the cluster{lasting(log['kraft_since'], now_ms)}"
+    )
+    copy = "ZooKeeper is a copy"
+    if migration is not None:
+        copy += (
+            f" up to offset {migration['metadata_offset']} of epoch {migration['metadata_epoch']}"
+        )
+        copy += f", written {ago(migration['written_at'], now_ms)} ago"
+    text.append(f"; {copy}", style="" if log["left_since"] is None else _BAD)
+
+
+def _incident(text: Text, incidents: Json | None, now_ms: int) -> None:
     """Add the open incident, or how long ago the last one was closed; without either, nothing."""
-    if incidents["open"] is not None:
+    if incidents is None:
+        text.append("\nincident    not known")
+    elif incidents["open"] is not None:
         since = ago(incidents["open_since"], now_ms)
         text.append(f"\nincident    number {incidents['open']}, open for {since}", style=_BAD)
         text.append(f", since {incidents['opened_by']}")
@@ -153,6 +176,9 @@ def _incident(text: Text, incidents: Json, now_ms: int) -> None:
 
 def _controller(text: Text, answer: Json, now_ms: int) -> None:
     controller = answer["controller"]
+    if controller is None:
+        text.append("not known", style=_DOUBTFUL)
+        return
     if controller["id"] < 0:
         text.append(f"NOBODY{lasting(controller['vacant_since'], now_ms)}", style=_BAD)
     else:
@@ -180,16 +206,17 @@ def _elections(answer: Json, now_ms: int) -> str:
 
 
 def _figures(counts: Json) -> Text:
-    text = Text(f"partitions  {counts['partitions']} in {counts['topics']} topics: ")
+    text = Text(f"partitions  {known(counts['partitions'])} in {known(counts['topics'])} topics: ")
     for name in _TROUBLE:
         count = known(counts[name])
         text.append(f"{count} {name.replace('_', ' ')}", _BAD if counts[name] else "")
         text.append(", ")
     text.append(f"{known(counts['at_min_isr'])} at min isr, ")
-    text.append(f"{counts['reassigning']} reassigning\n")
+    text.append(f"{known(counts['reassigning'])} reassigning\n")
     electable = counts["preferred_electable"]
-    text.append(f"balance     {counts['preferred_imbalance']} not led by the preferred replica, ")
-    text.append(f"{electable} of them electable", _DOUBTFUL if electable else "")
+    imbalance = known(counts["preferred_imbalance"])
+    text.append(f"balance     {imbalance} not led by the preferred replica, ")
+    text.append(f"{known(electable)} of them electable", _DOUBTFUL if electable else "")
     text.append(" (kcm recommend)" if electable else "")
     return text
 
@@ -218,6 +245,14 @@ def _waiting(answer: Json, now_ms: int) -> Text | None:
     ):
         if pending[request]:
             found.append((f"{words}{lasting(pending[f'{request}_at'], now_ms)}", ""))
+    unknown = {
+        "pending writes": writes["counts"],
+        "partitions without state": counts["without_state"],
+        "deletions": counts["deleting_topics"],
+        "requests": pending["reassign_partitions"],
+    }
+    if missing := [what for what, value in unknown.items() if value is None]:
+        found.append((f"not known: {', '.join(missing)}", _DOUBTFUL))
     if not found:
         return None
     text = Text("waiting     ")
@@ -231,19 +266,22 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
         "broker", "live", "since", "rack", "leaders", "replicas", "not led", "imbalance",
         "safe to stop", cut=("broker",),
     )  # fmt: skip
-    order = sorted(brokers, key=lambda b: (b["live"], b["safe_to_stop"]["safe"] is True, b["id"]))
+    order = sorted(
+        brokers,
+        key=lambda b: (b["live"] is not False, b["safe_to_stop"]["safe"] is True, b["id"]),
+    )
     for broker in order[:MAX_BROKERS]:
         table.add(
             f"{broker['id']} {printable(broker['host'] or '')}",
-            "yes" if broker["live"] else "NO",
+            _LIVE[broker["live"]],
             ago(broker["since"], now_ms),
             printable(broker["rack"] or "-"),
-            str(broker["leaders"]),
-            str(broker["replicas"]),
-            str(broker["preferred_not_led"]),
-            f"{broker['imbalance_ratio']:.0%}",
+            known(broker["leaders"]),
+            known(broker["replicas"]),
+            known(broker["preferred_not_led"]),
+            "not known" if (ratio := broker["imbalance_ratio"]) is None else f"{ratio:.0%}",
             _safety(broker),
-            style="" if broker["live"] else _BAD,
+            style=_BAD if broker["live"] is False else "",
         )
     table.add_more(len(order) - MAX_BROKERS)
     return table
@@ -252,7 +290,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
 def _safety(broker: Json) -> Text:
     safety = broker["safe_to_stop"]
     if safety["safe"] is None:
-        return Text("not known", style=_DOUBTFUL) if broker["live"] else Text("-")
+        return Text("-") if broker["live"] is False else Text("not known", style=_DOUBTFUL)
     if safety["safe"]:
         return Text("yes")
     reasons = [f"{safety[name]} {words}" for name, words in _HARM.items() if safety[name]]

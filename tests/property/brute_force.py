@@ -207,7 +207,7 @@ def check(fold: Fold) -> None:
 
 
 def _check_cluster(now: Seen) -> None:
-    counts, live = now.cluster.counts, set(now.cluster.brokers_live)
+    counts, live = now.cluster.counts, set(now.cluster.brokers_live or ())
     everything = now.partitions
     stated = [p for p in everything if p.leader is not None and not p.deleting]
     led = [p for p in stated if p.leader in live]
@@ -256,7 +256,7 @@ def _least(partition: PartitionFacts, now: Seen) -> int:
 
 
 def _check_brokers(now: Seen) -> None:
-    live = set(now.cluster.brokers_live)
+    live = set(now.cluster.brokers_live or ())
     stated = [p for p in now.partitions if p.leader is not None and not p.deleting]
     assigned = [p for p in now.partitions if not p.deleting and p.replicas]
     replicas = Counter(r for p in now.partitions for r in p.replicas)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from controller_model.records.changes import SessionState
 from controller_model.records.pending_writes import ControllerHealth
+from controller_model.records.views import ClusterView
 from tests.support.histories import Fold, History, state_path
 
 TOPICS = ("a", "b", "c")
@@ -70,7 +71,8 @@ def hung(version: int) -> tuple[History, Fold]:
 
 def health(fold: Fold) -> ControllerHealth:
     """Return the controller's health."""
-    return fold.cluster_view().pending_writes.health
+    view: ClusterView = fold.cluster_view()
+    return view.pending_writes.health
 
 
 def held(history: History, topic: str, partition: int) -> dict[str, int] | None:

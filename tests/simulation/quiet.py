@@ -197,6 +197,7 @@ def facts(view: AnyView | None) -> Any:
                 preferred_election_at=None,
                 reassign_partitions_at=None,
             )
+            assert view.controller is not None
             holder = (view.controller.id, view.controller.epoch, view.controller.elected_at)
             held = (view.log.znodes, view.log.digest, view.brokers_live, view.config.cluster_id)
             return (*holder, *held, view.counts, pending)

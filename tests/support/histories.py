@@ -361,11 +361,11 @@ OF_ACCOUNTS = (IncidentOpened, IncidentClosed, RecommendationMade, Recommendatio
 class Fold:
     """A fold of one cluster, and what it has reported."""
 
-    def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
+    def __init__(self, *, packed: bool = False, min_isr: int = 1, cluster: str = "prod") -> None:
         self._packed = TopicsInMemory(LIMITS)
         store: TopicStore = self._packed.batch() if packed else MemoryTopicStore()
         control = ControlPlane(
-            "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
+            cluster, assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
         )
         self.state = ClusterState(control, store, ZOOKEEPER)
         self.events: list[AnyEvent] = []
@@ -430,14 +430,14 @@ class Fold:
         self.forgotten = [key for key, view, _ in projected if view is None]
         return {key: view for key, view, _ in projected if view is not None}
 
-    def cluster_view(self) -> ClusterView:
-        """Return the cluster's view."""
+    def cluster_view(self) -> Any:
+        """Return the cluster's view; its type would demand of each test that asks for a part that it is known."""
         view = self.views()["prod/cluster"]
         assert isinstance(view, ClusterView)
         return view
 
-    def broker_view(self, broker: int) -> BrokerView:
-        """Return a broker's view, whether it was sent before or not."""
+    def broker_view(self, broker: int) -> Any:
+        """Return a broker's view, whether it was sent before or not; its type as for `cluster_view`."""
         self.sent = SentViews()
         view = self.views()[f"prod/broker/{broker}"]
         assert isinstance(view, BrokerView)

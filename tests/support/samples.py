@@ -32,6 +32,7 @@ from controller_model.records.views import (
     encode_view,
     view_key,
 )
+from controller_model.records.visibility import visible_cluster
 from controller_model.sources.zookeeper.denied_paths import hidden_by
 from exporter.core.records import TopicEntry
 from pipeline.topic_records import Record
@@ -69,7 +70,7 @@ def log_view(**fields: Any) -> LogView:
 
 
 def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> ClusterView:
-    """Return a healthy cluster of brokers 0 and 1, with these fields changed."""
+    """Return a healthy cluster of brokers 0 and 1, with these fields changed; what is hidden is not known."""
     healthy = ClusterView(
         v=VERSION,
         cluster=name,
@@ -84,7 +85,7 @@ def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> C
         brokers_live=(0, 1),
         brokers_known=(0, 1),
     )
-    return msgspec.structs.replace(healthy, **fields)
+    return visible_cluster(msgspec.structs.replace(healthy, **fields))
 
 
 def progress_by_view(view: ClusterView, now: int) -> ReaderProgress:

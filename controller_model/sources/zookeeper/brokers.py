@@ -10,6 +10,7 @@ import enum
 from controller_model.facts.facts import BrokerGone, BrokerIs, LogDirIsOffline
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
 from controller_model.records.events import AnyEvent, BrokerEnd
+from controller_model.records.visibility import PARTITIONS
 from controller_model.sources.zookeeper.controller import explain_by_end, note_registration
 from controller_model.sources.zookeeper.payloads import (
     BrokerZnode,
@@ -52,7 +53,7 @@ def read_broker(read: ZnodeRead) -> list[AnyEvent]:
     if change.ephemeral_owner is not None:
         zookeeper_of(state.control).foreign.owners[broker] = change.ephemeral_owner
     held = state.control.brokers.get(broker)
-    is_live = held is not None and held.record.live
+    is_live = held is not None and held.record.live is True
     known_epoch = held.record.epoch if held is not None else None
     is_same = is_live and not differ(known_epoch, change.czxid)
     events: list[AnyEvent] = []
@@ -118,6 +119,8 @@ def _how_it_ended(
     """Infer the end: the controller first empties a broker that shuts down, then its znode is deleted."""
     if zookeeper_of(state.control).resync is not None or change.kind is not ChangeKind.DELETED:
         return BrokerEnd.UNKNOWN  # found by a resync: what preceded it was not seen
+    if not PARTITIONS.isdisjoint(state.control.log.view.hidden):
+        return BrokerEnd.UNKNOWN
     if is_in_sync_with_others(state.control, broker):
         return BrokerEnd.CRASHED
     return BrokerEnd.CONTROLLED_SHUTDOWN if held.is_drained else BrokerEnd.UNKNOWN

@@ -229,7 +229,7 @@ def _resolve_cause(
     zookeeper, view = zookeeper_of(state.control), state.control.controller.view
     # If /controller was not seen to be deleted, the end of the holder's registration may be read later.
     unsure = view.id != NO_CONTROLLER or zookeeper.resync is not None
-    cause = ElectionCause.MIGRATION
+    cause = ElectionCause.MIGRATION if view.migrating_to_kraft else ElectionCause.ROLLBACK
     if not changed_hands:
         cause = _cause(state, before, change, unsure=unsure)
     is_open = unsure and cause is ElectionCause.UNKNOWN

@@ -4,20 +4,25 @@ from collections.abc import Collection, Container, Iterable, Mapping
 
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.views import Capability
-from controller_model.state.log_state import LogState
+from controller_model.state.cluster import ClusterState
+
+_TOPICS = "/brokers/topics"
 
 _PATHS: Mapping[Capability, tuple[str, ...]] = {
     Capability.CONTROLLER: ("/controller", "/controller_epoch"),
-    Capability.TOPICS: ("/brokers",),
+    Capability.BROKERS: ("/brokers/ids",),
+    Capability.TOPICS: (_TOPICS,),
     Capability.TOPIC_CONFIGS: ("/config/topics",),
     Capability.BROKER_CONFIGS: ("/config/brokers",),
+    Capability.DELETIONS: ("/admin/delete_topics",),
     Capability.REQUESTS: (
-        "/admin",
+        "/admin/preferred_replica_election",
+        "/admin/reassign_partitions",
         "/isr_change_notification",
         "/log_dir_event_notification",
         "/config/changes",
     ),
-    Capability.CLUSTER: ("/cluster", "/feature", "/migration"),
+    Capability.CLUSTER: ("/cluster", "/feature", "/migration", "/brokers/seqid"),
 }
 """The subtrees that hold what belongs to each capability."""
 
@@ -62,14 +67,16 @@ def hidden_by(denied: Collection[str]) -> tuple[Capability, ...]:
     )
 
 
-def note_denied(log: LogState, change: ZnodeChange, still: Collection[str] = ()) -> None:
+def note_denied(state: ClusterState, change: ZnodeChange, still: Collection[str] = ()) -> None:
     """Store what a control record says that the watcher is denied, and what is `still` not proved."""
+    log = state.control.log
     view = log.view
     denied = tuple(sorted({*change.denied, *still})) if still else change.denied
     if (denied, change.denied_more) == (view.denied, view.denied_more):
         return
+    for path in set(denied).symmetric_difference(view.denied):
+        _mark_topics(state, path)
     view.denied, view.denied_more = denied, change.denied_more
-    view.hidden = hidden_by(denied)
     missed = [path for path in denied if not is_below(path, _PATHS[Capability.BROKER_CONFIGS])]
     log.hidden_reason = None
     if missed:
@@ -78,3 +85,12 @@ def note_denied(log: LogState, change: ZnodeChange, still: Collection[str] = ())
         log.hidden_reason = (
             f"READ is denied on {missed[0]}{others}: what depends on it is not known"
         )
+
+
+def _mark_topics(state: ClusterState, path: str) -> None:
+    """Mark views of topics to be made again of which this path holds a part."""
+    if is_below(_TOPICS, (path,)):
+        for name in state.topics.names():
+            state.mark_changed(name)
+    elif is_below(path, (_TOPICS,)):
+        state.mark_changed(path.removeprefix(f"{_TOPICS}/").partition("/")[0])

@@ -7,6 +7,7 @@ fits none of them, because ZooKeeper merged several into one, is "unknown".
 from controller_model.facts.facts import PartitionIs
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import LeaderElectionKind
+from controller_model.records.views import Capability
 from controller_model.sources.zookeeper.foreign_writes import is_foreign_step
 from controller_model.sources.zookeeper.payloads import PartitionStateZnode
 from controller_model.sources.zookeeper.state import zookeeper_of
@@ -38,7 +39,8 @@ def partition_fact(
     drained: tuple[int, ...] = ()
     is_foreign = False
     if not is_first and control.log.baseline:
-        epoch = control.controller.view.epoch
+        view = control.controller.view
+        epoch = None if view.migrating_to_kraft else view.epoch
         if epoch is not None and new.controller_epoch < epoch:
             stale_under = _stale_under(read, old, new, epoch)
         moved = new.leader_epoch < old.leader_epoch or (
@@ -103,6 +105,8 @@ def _election(
         )
         return _UNKNOWN if clean_possible else _UNCLEAN
     control = read.state.control
+    if Capability.BROKERS in control.log.view.hidden:
+        return _UNKNOWN
     if old.leader is None or not _is_as_it_was(control, old, old.leader):
         return _OFFLINE
     return _election_from_live_leader(read, topic, old, new, old.leader)

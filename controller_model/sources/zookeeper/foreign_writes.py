@@ -13,6 +13,7 @@ from controller_model.facts.facts import ControllersAreRefused, ForeignWritesAre
 from controller_model.facts.stamp import Stamp
 from controller_model.insight.wording import counted
 from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.records import visibility
 from controller_model.records.changes import SessionState
 from controller_model.records.events import AnyEvent
 from controller_model.records.foreign_writes import ForeignWriteKind
@@ -175,6 +176,7 @@ def _can_compare(control: ControlPlane) -> bool:
         and log.session is SessionState.CONNECTED
         and not log.resync_under_way
         and not log.incomplete
+        and visibility.HEALTH.isdisjoint(log.hidden)
         and log.divergent_since is None
     )
 

@@ -21,6 +21,7 @@ from controller_model.facts.origin import UNKNOWN_VERSION
 from controller_model.facts.stamp import Stamp
 from controller_model.insight.pending_writes import is_reassignment_pending, pending_deletions
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
+from controller_model.records import visibility
 from controller_model.records.changes import SessionState, ZnodeChange, differ
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import AnyEvent
@@ -32,7 +33,7 @@ from controller_model.records.pending_writes import (
     is_silent,
     write_timeout_ms,
 )
-from controller_model.records.views import Capability, Failover
+from controller_model.records.views import Failover
 from controller_model.sources.zookeeper.payloads import PartitionStateZnode
 from controller_model.sources.zookeeper.state import (
     FailoverState,
@@ -53,8 +54,6 @@ _NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
 _WAITING = {PendingWriteKind.PREFERRED_ELECTION, PendingWriteKind.NOTIFICATIONS}
 """Kinds that are znodes which the controller deletes; the others are writes of partitions' states."""
-_SEEN = {Capability.CONTROLLER, Capability.TOPICS}
-"""What the health depends on."""
 _ASKS_FROM_VERSION = 5
 """The version of a registration since inter.broker.protocol.version 2.7 (kafka.zk.BrokerInfo)."""
 _FIRST_LEADER_EPOCH = 0
@@ -205,6 +204,8 @@ def finish_failover(state: ClusterState, stamp: Stamp, handle: Handle) -> list[A
 def pending_writes(control: ControlPlane) -> PendingWrites:
     """Return what is pending now, with the controller's health."""
     held = zookeeper_of(control).writes
+    if control.controller.view.migrating_to_kraft:
+        return PendingWrites(counts=None)
     counts = pending_counts(control)
     since = [*held.waiting.values(), *([] if held.pending_since is None else [held.pending_since])]
     writes = PendingWrites(
@@ -230,7 +231,7 @@ def can_judge(control: ControlPlane) -> bool:
         and not log.resync_under_way
         and log.incomplete_since is None
         and log.divergent_since is None
-        and _SEEN.isdisjoint(log.hidden)
+        and visibility.WRITES.isdisjoint(log.hidden)
     )
 
 
@@ -275,7 +276,7 @@ def pending_counts(control: ControlPlane) -> dict[str, int]:
         PendingWriteKind.FIRST_STATE: max(0, figures.new_partitions(control) - held.removed_count),
         PendingWriteKind.REASSIGNMENT: held.reassignments,
         PendingWriteKind.TOPIC_DELETION: held.deletions,
-        PendingWriteKind.PREFERRED_ELECTION: int(control.pending.preferred_election),
+        PendingWriteKind.PREFERRED_ELECTION: int(control.pending.preferred_election is True),
         PendingWriteKind.NOTIFICATIONS: notifications(control),
     }
     return {kind.value: count for kind, count in counts.items() if count}

@@ -86,7 +86,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange, handle: Handle) -> 
     if not _is_proved(change, resync.znodes, resync.digest):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")
     events = _sweep(state, change, resync, handle)
-    denied_paths.note_denied(log, change)
+    denied_paths.note_denied(state, change)
     log.views_from = resync.began
     was_counting = log.baseline
     if not was_counting:
@@ -219,7 +219,7 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
     view.zookeeper = change.zookeeper
     if zookeeper.resync is None:
         # A permission may change at any time; the end of a resync reports what it was denied.
-        denied_paths.note_denied(log, change, still=_still_held(state, change))
+        denied_paths.note_denied(state, change, still=_still_held(state, change))
     if change.session is not None:
         view.session = change.session
         view.session_since = change.session_since

@@ -17,7 +17,9 @@ from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import UNREADABLE_NAMED
 from controller_model.sources.zookeeper.brokers import BrokerState, is_in_sync_with_others
+from controller_model.sources.zookeeper.denied_paths import is_below
 from controller_model.sources.zookeeper.election_count import final_tally
+from controller_model.sources.zookeeper.kraft import note_hidden
 from controller_model.sources.zookeeper.payloads import decode_cluster_id, shorten
 from controller_model.sources.zookeeper.pending_writes import (
     finish_failover,
@@ -100,6 +102,8 @@ class ZooKeeperSource(Source):
             applied = _delete(state, record, handle)
         else:
             applied = CONTROL_RECORDS[kind](state, record, handle)
+        if applied[1]:
+            note_hidden(state.control)
         read_zxid = record.read_zxid
         view = state.control.log.view
         if read_zxid is not None and read_zxid != view.read_zxid:
@@ -120,6 +124,7 @@ class ZooKeeperSource(Source):
     def infer(self, control: ControlPlane) -> Inferred:
         """Return pending writes and unreadable znodes; bring the digest and the notifications up to date."""
         zookeeper = zookeeper_of(control)
+        note_hidden(control)
         control.log.view.digest = digest_text(zookeeper.digest)
         control.pending.notifications = notifications(control)
         unreadable = [path for path, stat in zookeeper.stats.items() if stat.unreadable]
@@ -176,14 +181,14 @@ def _set(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
             store_stat(state, znode, path, old)
     if freshness is not _NEWS:
         return _refuse(state, znode, change, old, freshness), False
-    log = control.log.view
-    log.last_change_at = change.observed_at
+    log, view = control.log, control.log.view
+    view.last_change_at = change.observed_at
     if change.mtime is not None:
-        log.last_change_mtime = change.mtime
+        view.last_change_mtime = change.mtime
     version = change.version
     # Nearly always it is the next version, into which nothing was merged.
     if old is not None and old.created == change.czxid and version != old.version + 1:
-        log.missed_updates += steps_merged(old, version)
+        view.missed_updates += steps_merged(old, version)
     new = Origin(
         change.mzxid or 0,
         change.czxid or (0 if old is None else old.created),
@@ -194,19 +199,24 @@ def _set(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
     number = change.read_zxid if mzxid is None else mzxid
     stamp = Stamp(change.observed_at, control.log.position, number, path)
     is_sampled = False
+    # What could not be read before is found now: as before counting began, nothing has happened.
+    is_found = old is None and log.baseline and bool(view.denied) and is_below(path, view.denied)
     try:
+        log.baseline = log.baseline and not is_found
         events = READERS[kind](ZnodeRead(state, znode, change, stamp, handle, new, topic))
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         new.unreadable = True
         store_stat(state, znode, path, new)
-        log.unreadable += 1
+        view.unreadable += 1
         reason = f"unreadable, the last good value stays: {error}"
         events = [count_anomaly(state, at=change.observed_at, path=path, reason=reason)]
     else:
         if topic is None:
             zookeeper.stats[path] = new
             is_sampled = kind in _SAMPLED
-    count_znode(zookeeper, log, path, old, new)
+    finally:
+        log.baseline = log.baseline or is_found
+    count_znode(zookeeper, view, path, old, new)
     return events, is_sampled
 
 

@@ -13,7 +13,6 @@ from controller_model.facts.facts import (
     BrokerIdsAre,
     ClusterIdIs,
     Fact,
-    KraftControllerIs,
     PartitionGone,
     RequestGone,
     RequestIs,
@@ -27,14 +26,13 @@ from controller_model.facts.facts import (
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import Failover
-from controller_model.sources.zookeeper import brokers, controller
+from controller_model.sources.zookeeper import brokers, controller, kraft
 from controller_model.sources.zookeeper.config_payloads import decode_config, decode_config_change
 from controller_model.sources.zookeeper.election_inference import partition_fact
 from controller_model.sources.zookeeper.foreign_writes import report_step, report_topic_id
 from controller_model.sources.zookeeper.payloads import (
     decode_cluster_id,
     decode_feature,
-    decode_migration,
     decode_partition_state,
     decode_partitions,
     decode_reassign_partitions,
@@ -217,15 +215,6 @@ def _cluster_id(read: ZnodeRead) -> list[AnyEvent]:
     return read.handle(read.state, ClusterIdIs(read.stamp, cluster_id))
 
 
-def _migration(read: ZnodeRead) -> list[AnyEvent]:
-    controller_id = decode_migration(read.change.payload()).kraft_controller_id
-    return read.handle(read.state, KraftControllerIs(read.stamp, controller_id))
-
-
-def _migration_end(read: ZnodeRead) -> list[AnyEvent]:
-    return read.handle(read.state, KraftControllerIs(read.stamp, None))
-
-
 def _broker_sequence(read: ZnodeRead) -> list[AnyEvent]:
     """Read the number of generated broker ids: the data version; Kafka reads no payload."""
     read.change.payload()  # a damaged record states nothing
@@ -260,7 +249,7 @@ READERS: dict[ZnodeKind, Reader] = {
     ZnodeKind.REASSIGN_PARTITIONS: _reassign_partitions,
     ZnodeKind.PREFERRED_ELECTION: _preferred_election,
     ZnodeKind.CLUSTER_ID: _cluster_id,
-    ZnodeKind.MIGRATION: _migration,
+    ZnodeKind.MIGRATION: kraft.read_migration,
     # The state znodes that it names are watched; the pending ones are counted.
     ZnodeKind.ISR_CHANGE: _only_decoded(decode_partitions),
     # The configuration that it names is watched.
@@ -280,5 +269,5 @@ END_READERS: dict[ZnodeKind, Reader] = {
     ZnodeKind.DELETE_TOPIC: _delete_topic_end,
     ZnodeKind.REASSIGN_PARTITIONS: _request_end(RequestKind.REASSIGNMENT),
     ZnodeKind.PREFERRED_ELECTION: _request_end(RequestKind.PREFERRED_ELECTION),
-    ZnodeKind.MIGRATION: _migration_end,
+    ZnodeKind.MIGRATION: kraft.read_migration_end,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller_model.records.views import Pending
+from controller_model.records.views import ClusterView, Pending
 from tests.support.histories import Fold, History, begun
 
 REASSIGNMENT, ELECTION = "/admin/reassign_partitions", "/admin/preferred_replica_election"
@@ -13,7 +13,8 @@ def pending(history: History, fold: Fold) -> Pending:
     """Return what waits, after a heartbeat."""
     history.heartbeat()
     fold.follow(history)
-    return fold.cluster_view().pending
+    view: ClusterView = fold.cluster_view()
+    return view.pending
 
 
 def test_a_request_waits_since_it_was_made() -> None:

@@ -122,7 +122,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     history.finish_resync(denied=denied)
     history.reconciled(denied=denied)
     facts = reported(history)
-    assert facts["controller"]["id"] == 0
+    assert set(facts["controller"].values()) == {None}
     reason = "READ is denied on /controller and 1 more: what depends on it is not known"
     assert facts["incomplete_reason"] == reason
     history.znodes["/controller"] = held
@@ -141,7 +141,7 @@ def test_a_deleted_znode_is_removed_by_the_next_resync_that_may_read_it() -> Non
     for path in history.znodes:
         history.report(path)
     history.finish_resync(denied=("/brokers/ids",))
-    assert reported(history)["brokers"]["2"]["live"]
+    assert reported(history)["brokers"]["2"]["live"] is None
     history.resync()
     history.reconciled()
     facts = reported(history)
@@ -158,17 +158,29 @@ def test_a_resync_removes_readable_znodes_next_to_a_denied_one() -> None:
         history.report(path)
     history.finish_resync(denied=("/brokers/ids/1",))
     brokers = reported(history)["brokers"]
-    assert [brokers[str(broker)]["live"] for broker in range(3)] == [False, True, False]
+    assert [brokers[str(broker)]["live"] for broker in range(3)] == [None] * 3
+    history.heartbeat()
+    history.reconciled(znodes=None)
+    fold = Fold()
+    fold.follow(history)
+    assert fold.state.control.live_brokers == {1}
 
 
-def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None:
-    """The root covers everything: nothing of the tree is deleted."""
+def test_a_tree_that_is_denied_from_its_root_is_held_and_not_known() -> None:
+    """The root covers everything: nothing of the tree is deleted, and no figure is shown."""
     history = small_cluster()
     before = reported(history)
     history.start_resync()
     history.finish_resync(denied=("/",), znodes=0, digest=None)
     after = reported(history)
-    assert (after["brokers"], after["topics"]) == (before["brokers"], before["topics"])
+    assert (after["brokers"].keys(), after["topics"].keys()) == (
+        before["brokers"].keys(),
+        before["topics"].keys(),
+    )
+    assert {each["live"] for each in after["brokers"].values()} == {None}
+    states = [each for topic in after["topics"].values() for each in topic["partitions"].values()]
+    assert {(each["leader"], each["state"]) for each in states} == {(None, None)}
+    assert after["counts"]["offline"] is None
 
 
 @pytest.mark.parametrize("reason", [None, "the session was lost"])

@@ -101,8 +101,8 @@ def test_a_real_cluster_that_has_recovered_has_no_open_incident(name: str) -> No
         well = fold.counts()
         if step.open is not None:
             seen = step.open
-            worse = well.offline > seen.offline_before
-            behind = well.under_replicated > seen.under_replicated_before
+            worse = (well.offline or 0) > seen.offline_before
+            behind = (well.under_replicated or 0) > seen.under_replicated_before
             assert seen.missing or worse or behind, step
 
 

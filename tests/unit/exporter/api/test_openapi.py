@@ -14,7 +14,7 @@ TIMES = ("_at", "_since", "_ms")
 _SMALL = """
     at since until held_from held_until last_change_mtime counters_since
     id broker brokers brokers_back brokers_known brokers_live brokers_lost from_broker to_broker
-    controller controllers kraft_controller generated_broker_ids leader preferred replicas isr adding
+    controller controllers generated_broker_ids leader preferred replicas isr adding
     removing who gone port
     epoch controller_epoch current_epoch leader_epoch partition_epoch
     partition number seq status features ends
@@ -37,7 +37,7 @@ _SMALL = """
     under_replicated_reassigning under_replicated_before under_replicated_last under_replicated_peak unreadable unreadable_count watched
     without_state znodes at_earliest
     controller_before controller_candidates count from_step until_step isr_before leader_and_isr
-    leader_and_isr_partitions leader_before pending_writes replicas_before stop_replica stop_replica_partitions
+    leader_and_isr_partitions kraft_controller leader_before metadata_epoch pending_writes replicas_before stop_replica stop_replica_partitions
     update_metadata update_metadata_after_isr_changes zookeeper_writes
     """
 SMALL = frozenset(_SMALL.split()) | {*ClusterCounters.__struct_fields__}

@@ -77,6 +77,7 @@ def test_a_bad_step_is_refused_with_the_accepted_values(
 def test_a_rehearsal_without_a_controller_is_refused_with_409(served: Served) -> None:
     """The answer is a 409, because the state of the cluster may change."""
     view = cluster_view(at=as_of(2))
+    assert view.controller is not None
     none = msgspec.structs.replace(view.controller, id=-1)
     served.write(msgspec.structs.replace(view, controller=none))
     answer = served.get(PATH, {"step": "delete-controller"})

@@ -13,7 +13,7 @@ from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row
 from exporter.live.problems import problems_of
-from tests.support.samples import T0, cluster_view
+from tests.support.samples import T0, cluster_view, log_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 
@@ -37,7 +37,7 @@ def test_the_fleet_lists_the_worst_cluster_first() -> None:
     clusters = [
         (snapshot(name="a-well"), LIVE),
         (
-            snapshot(name="b-migrating", controller=ControllerView(id=1, migrating_to_kraft=True)),
+            snapshot(name="b-migrating", log=log_view(kraft_since=T0)),
             LIVE,
         ),
         (snapshot(name="c-under-replicated", counts=Counts(under_replicated=1)), LIVE),

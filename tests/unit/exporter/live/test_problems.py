@@ -279,4 +279,6 @@ def test_a_topic_deletion_that_is_stuck_is_a_problem() -> None:
     assert judged_of(pending=pending, now=T0 + 1_200_000) == {name: AlertState.FIRING}
     assert judged_of(foreign_writes={"topic_id": 2}) == {"KafkaForeignWrites": AlertState.FIRING}
     migrating = ControllerView(id=0, migrating_to_kraft=True)
-    assert judged_of(controller=migrating) == {"KafkaMigratingToKraft": AlertState.FIRING}
+    assert judged_of(controller=migrating, log=log_view(kraft_since=T0)) == {
+        "KafkaMigratingToKraft": AlertState.FIRING
+    }

@@ -46,7 +46,7 @@ def test_brokers_and_partitions_of_topics_are_counted_as_kafka_exporter_does() -
     chunks = [topic_view("large", partitions=(n, n + 1), chunk=n // 2, chunks=2) for n in (0, 2)]
     lines = scrape(*chunks, topic_view("t"))
     assert [line for line in lines if line.startswith("kafka_brokers")] == [
-        f'kafka_brokers{{cluster="prod"}} {len(cluster_view().brokers_live)}'
+        f'kafka_brokers{{cluster="prod"}} {len(cluster_view().brokers_live or ())}'
     ]
     assert [line for line in lines if line.startswith("kafka_topic_partitions{")] == [
         'kafka_topic_partitions{cluster="prod",topic="large"} 4',

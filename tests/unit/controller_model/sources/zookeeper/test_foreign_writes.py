@@ -15,6 +15,7 @@ from controller_model.records.events import (
 )
 from controller_model.records.foreign_writes import ForeignWriteKind as Kind
 from controller_model.records.pending_writes import ControllerHealth
+from controller_model.records.views import ClusterView
 from controller_model.sources.zookeeper import foreign_writes
 from tests.support.histories import Fold, History, begun, controller_payload, only, replaced
 from tests.support.recordings import RECORDED, load_recording
@@ -34,7 +35,8 @@ def beat(history: History, fold: Fold, times: int = 2) -> list[Anomaly]:
 
 def standing(fold: Fold) -> dict[str, int]:
     """Return how many foreign writes the view shows, by kind."""
-    return fold.cluster_view().foreign_writes
+    view: ClusterView = fold.cluster_view()
+    return view.foreign_writes or {}
 
 
 def incidents(fold: Fold) -> tuple[int, int]:

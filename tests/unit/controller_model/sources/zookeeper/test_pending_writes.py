@@ -12,6 +12,7 @@ from controller_model.records.pending_writes import (
     ControllerHealth,
     PendingWriteKind,
 )
+from controller_model.records.views import ClusterView
 from tests.support.histories import (
     Fold,
     History,
@@ -32,7 +33,8 @@ def followed(history: History) -> Fold:
 
 def health(fold: Fold) -> ControllerHealth:
     """Return the pending writes in the cluster's view."""
-    return fold.cluster_view().pending_writes.health
+    view: ClusterView = fold.cluster_view()
+    return view.pending_writes.health
 
 
 def beats(history: History, fold: Fold, count: int) -> list[ControllerZombie]:

@@ -21,6 +21,7 @@ from controller_model.records.events import (
     TopicDeletionCompleted,
     TopicDeletionRequested,
 )
+from controller_model.records.views import KraftMigration
 from controller_model.sources.zookeeper.stats import every_stat
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_model.sources.zookeeper.znodes import END_READERS, READERS
@@ -197,23 +198,29 @@ def test_a_migration_to_kraft_is_the_cause_of_an_election() -> None:
             history.set("/controller_epoch", str(epoch))
         causes.append(only(fold.follow(history), ControllerElected).cause)
         assert fold.cluster_view().controller.migrating_to_kraft == (kraft >= 0)
-    assert causes == [ElectionCause.MIGRATION, ElectionCause.UNKNOWN, ElectionCause.MIGRATION]
+    assert causes == [ElectionCause.MIGRATION, ElectionCause.UNKNOWN, ElectionCause.ROLLBACK]
 
 
-def test_the_kraft_controller_of_a_migration_is_shown() -> None:
-    """The one that /migration names, until the znode is deleted."""
+def test_a_migration_is_shown_with_all_that_its_znode_says() -> None:
+    """Controller, epochs, offset and when that was written, until the znode is deleted."""
     history, fold = begun()
-    assert fold.cluster_view().config.kraft_controller is None
+    assert fold.cluster_view().config.migration is None
     state = encode_migration(
         kraft_controller_id=0, kraft_controller_epoch=1, kraft_metadata_offset=2,
         kraft_metadata_epoch=3,
     )  # fmt: skip
     history.set("/migration", state)
     fold.follow(history)
-    assert fold.cluster_view().config.kraft_controller == 0
+    assert fold.cluster_view().config.migration == KraftMigration(
+        controller=0,
+        controller_epoch=1,
+        metadata_offset=2,
+        metadata_epoch=3,
+        written_at=history.changes[-1].observed_at,
+    )
     history.delete("/migration")
     fold.follow(history)
-    assert fold.cluster_view().config.kraft_controller is None
+    assert fold.cluster_view().config.migration is None
 
 
 def test_only_a_changed_cluster_id_is_reported() -> None:
