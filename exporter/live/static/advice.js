@@ -56,23 +56,26 @@ async function chunk() {
 }
 
 function isWell() {
-  return cluster.counts.preferred_imbalance === 0;
+  return cluster.rebalance === null || cluster.counts.preferred_imbalance === 0;
 }
 
 export function showAdvice(picture) {
   cluster = picture;
-  if (isWell()) {
+  const isKnown = picture.rebalance !== null;
+  if (!isKnown || isWell()) {
     after = null;
     setText(
       $("advice-lead"),
-      "Every partition is led by its preferred replica: there is nothing to elect.",
+      isKnown
+        ? "Every partition is led by its preferred replica: there is nothing to elect."
+        : "Which elections would help is not known.",
     );
     show($("advice-body"), false);
     setChildren($("advice-notes"), []);
     return;
   }
   const { controller, rebalance } = picture;
-  asking.follow([stateOf(picture), controller.elected_at, rebalance], picture.as_of);
+  asking.follow([stateOf(picture), controller?.elected_at, rebalance], picture.as_of);
 }
 
 function put(answer) {

@@ -15,7 +15,8 @@ const COLUMNS = [
   {
     head: "In sync",
     number: true,
-    cell: (b) => (b.in_isr < b.replicas ? strong(number(b.in_isr)) : number(b.in_isr)),
+    cell: (b) =>
+      b.in_isr !== null && b.in_isr < b.replicas ? strong(number(b.in_isr)) : number(b.in_isr),
   },
   { head: "Imbalance", number: true, cell: imbalance },
   { head: "Safe to stop", cell: safety },
@@ -30,8 +31,9 @@ function name(broker) {
 }
 
 function state(broker) {
+  if (broker.live === null) return [el("span", { class: "muted" }, "not known")];
   if (broker.live) return [broker.since === null ? "registered" : since(broker.since, "up ")];
-  if (!broker.replicas) return [el("span", { class: "muted" }, "gone, and holds nothing")];
+  if (broker.replicas === 0) return [el("span", { class: "muted" }, "gone, and holds nothing")];
   return [
     el("strong", {}, "✖ gone"),
     broker.since === null ? "" : since(broker.since, " for "),
@@ -45,6 +47,7 @@ function leaders(broker) {
 }
 
 function imbalance(broker) {
+  if (broker.imbalance_ratio === null) return "not known";
   if (!broker.preferred) return "–";
   const text = percent(broker.imbalance_ratio);
   if (!broker.preferred_not_led) return text;
@@ -55,7 +58,7 @@ function imbalance(broker) {
 
 function safety(broker) {
   const safe = broker.safe_to_stop;
-  if (!broker.live) return "–";
+  if (broker.live === false) return "–";
   if (safe.safe) return "✔ yes";
   if (safe.safe === null)
     return [strong("? not known now"), el("small", {}, safe.why ? `: ${safe.why}` : "")];
@@ -101,21 +104,23 @@ export function showBrokers(picture, doubt) {
       ? picture.brokers
       : picture.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
   const most = Math.max(1, ...brokers.map((broker) => broker.leaders));
-  const threshold = picture.rebalance.threshold_percentage / 100;
+  const threshold = (picture.rebalance?.threshold_percentage ?? 100) / 100;
   const live = brokers.filter((broker) => broker.live);
-  const gone = brokers.filter((broker) => !broker.live && broker.replicas).length;
+  const gone = brokers.filter((broker) => broker.live === false && broker.replicas).length;
   setText(
     $("brokers-lead"),
-    `${count(live.length, "broker")} registered${gone ? `, ${gone} gone` : ""}${stoppable(live)}.`,
+    picture.brokers_live === null
+      ? "Which brokers are registered is not known."
+      : `${count(live.length, "broker")} registered${gone ? `, ${gone} gone` : ""}${stoppable(live)}.`,
   );
   table.update(
     brokers.map((broker) => ({
       ...broker,
       key: broker.id,
       share: Math.round((broker.leaders / most) * 100),
-      isController: broker.id === picture.controller.id,
-      isAbove: broker.imbalance_ratio > threshold,
-      class: broker.live || !broker.replicas ? "" : "is-critical",
+      isController: broker.id === picture.controller?.id,
+      isAbove: broker.imbalance_ratio !== null && broker.imbalance_ratio > threshold,
+      class: broker.live === false && broker.replicas ? "is-critical" : "",
     })),
   );
 }

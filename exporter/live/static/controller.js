@@ -16,7 +16,8 @@ let seenUntil = null; // up to when the figures follow ZooKeeper; null: now
 export function showController(picture) {
   shown = picture;
   const controller = picture.controller;
-  $("controller-who").dataset.severity = controller.id < 0 ? "critical" : "none";
+  $("controller-who").dataset.severity =
+    controller === null ? "unknown" : controller.id < 0 ? "critical" : "none";
   setChildren($("controller-who"), who(controller, picture.brokers));
   const changes = picture.elections;
   setChildren($("elections-list"), changes.slice(0, CHANGES_LISTED).map(change));
@@ -32,6 +33,7 @@ export function showUntil(at) {
 }
 
 function who(controller, brokers) {
+  if (controller === null) return ["Not known"];
   if (controller.id < 0) {
     return [
       "Nobody",
@@ -67,7 +69,8 @@ const FAILOVER = {
 };
 
 function facts(picture) {
-  const { controller, pending_writes: pending } = picture;
+  const { controller, pending_writes: pending, log, migration } = picture;
+  if (controller === null) return [kraft(log, migration)].filter(Boolean);
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
     controller.failover_last_ms === null
@@ -88,8 +91,17 @@ function facts(picture) {
     controller.stale_writes
       ? fact("Writes under an old epoch", number(controller.stale_writes))
       : null,
-    controller.migrating_to_kraft ? fact("Migration", "to KRaft, under way") : null,
+    kraft(log, migration),
   ].filter(Boolean);
+}
+
+function kraft(log, migration) {
+  if (log.kraft_since === null) return null;
+  const copy =
+    migration === null
+      ? "ZooKeeper is a copy"
+      : `ZooKeeper is a copy up to offset ${migration.metadata_offset} of epoch ${migration.metadata_epoch}, written ${clock(migration.written_at)}`;
+  return fact("KRaft", `a KRaft controller runs the cluster since ${clock(log.kraft_since)}; ${copy}`);
 }
 
 function elections(picture) {

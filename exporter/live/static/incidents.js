@@ -21,14 +21,18 @@ export function showIncidents(picture) {
   cluster = picture;
   const { incidents } = picture;
   // An open incident changes with its cluster; closed ones do not change.
-  const changes = incidents.open === null ? null : picture.as_of;
+  const changes = incidents?.open === null ? null : picture.as_of;
   asking.follow([picture.name, incidents, changes], picture.as_of);
 }
 
 function list(answer) {
   const open = answer.incidents.find((each) => each.closed_at === null);
   const ever = `${count(answer.total, "incident")} since this pipeline began`;
-  setText($("incidents-lead"), `${open ? "One is open" : "None is open"}; ${ever}.`);
+  const state = open ? "One is open" : "None is open";
+  setText(
+    $("incidents-lead"),
+    `${cluster.incidents === null ? "Whether one is open is not known" : state}; ${ever}.`,
+  );
   setChildren($("incidents-list"), answer.incidents.map(item));
 }
 

@@ -32,7 +32,9 @@ const COLUMNS = [
   {
     head: "State",
     cell: (p) => {
-      const state = p.conditions.length ? p.conditions.map(words).join(", ") : "well";
+      const well = p.unknown.includes("offline") ? "not known" : "well";
+      const state = p.conditions.length ? p.conditions.map(words).join(", ") : well;
+      if (p.unreadable && p.leader === null) return "not known: its znode cannot be read";
       return p.unreadable ? `${state}: the last good value, its znode cannot be read` : state;
     },
   },
@@ -57,7 +59,7 @@ let search = 0;
 let next = null;
 
 function leader(p) {
-  if (p.leader === null) return "no state yet";
+  if (p.leader === null) return p.unreadable ? "not known" : "no state yet";
   if (p.leader < 0) return el("strong", {}, "✖ nobody");
   if (p.conditions.includes("offline")) return el("strong", {}, `✖ ${p.leader}, gone`);
   return p.leader === p.preferred ? String(p.leader) : `${p.leader}, preferred is ${p.preferred}`;
@@ -189,7 +191,7 @@ const asking = new Asking(
 
 function put(found, after, matched) {
   next = after;
-  const gone = (p) => (p.isr ?? []).filter((id) => !cluster.brokers_live.includes(id));
+  const gone = (p) => (p.isr ?? []).filter((id) => cluster.brokers_live !== null && !cluster.brokers_live.includes(id));
   table.update(
     found.map((p) => ({
       ...p,

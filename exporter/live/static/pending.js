@@ -28,7 +28,7 @@ const asking = new Asking(
 );
 
 function hasPending() {
-  return Object.values(cluster.pending_writes.counts).some((each) => each > 0);
+  return Object.values(cluster.pending_writes.counts ?? {}).some((each) => each > 0);
 }
 
 export function showPendingWrites(picture) {
@@ -43,10 +43,13 @@ export function showPendingWrites(picture) {
 }
 
 // What waits, each as the parts of a line; what may not be read is not known.
-function waits({ pending, counts, log }) {
+function waits({ pending, counts, pending_writes: writes }) {
   const lines = [];
-  if (log.hidden.includes("requests"))
-    lines.push(["What tools have requested under /admin is not known: it may not be read."]);
+  if (pending.reassign_partitions === null)
+    lines.push(["What tools have requested under /admin is not known."]);
+  if (counts.deleting_topics === null) lines.push(["Which topics are to be deleted is not known."]);
+  if (counts.without_state === null) lines.push(["Which partitions have no state is not known."]);
+  if (writes.counts === null) lines.push(["The controller's pending writes are not known."]);
   if (pending.preferred_election)
     lines.push(["A request for preferred elections (/admin/preferred_replica_election)."]);
   if (pending.reassign_partitions)

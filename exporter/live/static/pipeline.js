@@ -15,6 +15,8 @@ const MEANS = {
       ? "Incomplete: the watcher may not read some of the znodes that the figures need"
       : "Incomplete: changes may be missing until a resync has ended",
   divergent: () => "Divergent: a reconciliation proved that the figures differ from ZooKeeper",
+  kraft: () =>
+    "A KRaft controller runs the cluster, and ZooKeeper does not show all of it any more",
   blind: () => "Blind: the watcher has no ZooKeeper session, so changes there are not seen",
 };
 

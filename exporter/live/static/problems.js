@@ -63,7 +63,9 @@ function well(picture) {
     "li",
     { data: { severity: "none" } },
     sign("none"),
-    ` Nothing is wrong: broker ${picture.controller.id} is the controller, and every partition has its leader and its replicas.`,
+    picture.controller === null || picture.counts.offline === null
+      ? " Nothing is known to be wrong, and not all is known."
+      : ` Nothing is wrong: broker ${picture.controller.id} is the controller, and every partition has its leader and its replicas.`,
   );
 }
 

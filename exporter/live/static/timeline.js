@@ -7,7 +7,7 @@ const CHANGES_IN_SPAN = 8; // the shortest span that holds so many is shown, so 
 
 // As kafka_controller_recent_elections counts them; null: not known.
 export function electionsWithin(picture, ms, until) {
-  if (picture.log.hidden.includes("controller")) return null;
+  if (picture.controller === null) return null;
   return picture.controller.recent_elections
     .filter(([at]) => at > until - ms)
     .reduce((sum, [, times]) => sum + times, 0);
@@ -42,8 +42,8 @@ function fill(held, from, until) {
 }
 
 // The periods in which it is known who held /controller (null: nobody), oldest first; there may be time between them.
-function periods({ elections, elections_from: seenFrom, controller, log }, until) {
-  if (log.hidden.includes("controller")) return [];
+function periods({ elections, elections_from: seenFrom, controller }, until) {
+  if (controller === null) return [];
   let held = [];
   const end = (at) => {
     const last = held.at(-1);

@@ -9,6 +9,7 @@ import urllib.request
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
@@ -86,7 +87,7 @@ class Outcome:
         """Return a cluster's events."""
         return [record for record in self.events if record.cluster == cluster]
 
-    def folded(self, history: History, *, lineage: str | None = None) -> ClusterView:
+    def folded(self, history: History, *, lineage: str | None = None) -> Any:
         """Wait until a history is folded (in another lineage than this one); return its view."""
 
         def look() -> FoldView | Deleted | None:

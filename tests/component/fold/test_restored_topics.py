@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from controller_model.records.views import ClusterView
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.supervisor import Supervisor
@@ -17,7 +17,7 @@ from tests.support.histories import History, small_cluster
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
-def _folded(stream: Stream, history: History) -> ClusterView:
+def _folded(stream: Stream, history: History) -> Any:
     outcome = Outcome(stream.bootstrap_servers, stream.names)
     try:
         return outcome.folded(history)

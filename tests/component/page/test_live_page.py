@@ -11,7 +11,8 @@ from playwright.sync_api import Page, expect
 
 from controller_model.records.changes import SessionState
 from controller_model.records.event_records import coalesce, number
-from controller_model.records.views import Counts
+from controller_model.records.views import Capability, ClusterConfig, Counts, KraftMigration
+from controller_model.records.visibility import visible_broker
 from tests.component.page.live_desk import Desk, row_of, texts
 from tests.support.api_server import Served
 from tests.support.histories import Fold, History
@@ -334,3 +335,43 @@ def test_the_command_is_copied_whole(desk: Desk, bad: Served) -> None:
     expect(page.locator("#advice-copied")).to_have_text("Copied.")
     election = msgspec.json.decode(page.evaluate("navigator.clipboard.readText()"))
     assert len(election["partitions"]) == 19
+
+
+def test_what_cannot_be_seen_is_shown_as_not_known(desk: Desk) -> None:
+    """Nobody is the controller, no broker gone and no partition offline: nothing of it is known."""
+    server = Served()
+    hidden = log_view(denied=("/",))
+    view = cluster_view(log=hidden)
+    brokers = [visible_broker(broker_view(id_), frozenset(hidden.hidden)) for id_ in (0, 1)]
+    server.write(*brokers, view)
+    page = desk.page(desk.serve(server).url).open()
+    expect(page.locator("#controller-who")).to_have_text("Not known")
+    expect(page.locator("#brokers-lead")).to_have_text("Which brokers are registered is not known.")
+    row = row_of(page, "broker-table", "^0")
+    assert (row[1], row[3], row[6]) == ("not known", "not known", "not known")
+    assert row[7].startswith("? not known now")
+    expect(page.locator("#totals")).to_contain_text("not known partitions")
+    expect(page.locator("#waits-list")).to_contain_text("pending writes are not known")
+    expect(page.locator("#incidents-lead")).to_contain_text("Whether one is open is not known")
+    expect(page.locator("#advice-lead")).to_have_text("Which elections would help is not known.")
+    assert not page.locator("body").inner_text().count("Nobody")
+
+
+def test_a_cluster_that_left_zookeeper_says_since_when_and_up_to_where(desk: Desk) -> None:
+    """The status is kraft, and the page names the offset up to which ZooKeeper is a copy."""
+    server = Served()
+    log = log_view(hidden=(Capability.BROKERS,), kraft_since=T0, left_since=T0)
+    migration = KraftMigration(
+        controller=3001,
+        controller_epoch=2,
+        metadata_offset=314,
+        metadata_epoch=2,
+        written_at=T0,
+    )
+    view = cluster_view(log=log, config=ClusterConfig(migration=migration))
+    server.write(visible_broker(broker_view(0), frozenset(log.hidden)), view)
+    page = desk.page(desk.serve(server).url).open()
+    expect(page.locator("#trust")).to_contain_text("A KRaft controller runs the cluster")
+    expect(page.locator("#problems")).to_contain_text("copy up to offset 314")
+    expect(page.locator("#controller-facts")).to_contain_text("offset 314 of epoch 2")
+    assert row_of(page, "broker-table", "^0")[1] == "not known"

@@ -110,6 +110,7 @@ def test_heartbeats_cause_no_requests_of_the_page(desk: Desk) -> None:
     while time.monotonic() - began < STORM_S:
         seq += 1
         view = msgspec.structs.replace(cluster(60), as_of=as_of(seq), folded_at=T0 + seq)
+        assert view.controller is not None
         controller = msgspec.structs.replace(view.controller, id=seq % 2)
         served.write(msgspec.structs.replace(view, controller=controller))
         expect(page.locator("#controller-who")).to_contain_text(f"Broker {seq % 2}")

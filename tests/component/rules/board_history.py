@@ -155,12 +155,14 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
         zookeeper="zk2:2181",
         divergent_since=T0,
         incomplete_since=T0,
-        denied=("/config",),
+        denied=("/cluster",),
+        kraft_since=T0,
         resync_under_way=True,
         **dict.fromkeys(_LOG_COUNTERS, 3),
     )
     view = cluster_view(
         controller=_ILL_CONTROLLER,
+        foreign_writes={"topic_id": 1},
         folded_at=T0 - 60_000,
         counts=_ILL_COUNTS,
         pending_writes=_PENDING_WRITES,

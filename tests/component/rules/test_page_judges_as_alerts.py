@@ -130,7 +130,7 @@ CASES = {
     "six-elections": controller(recent_elections=((NOW - 600_000, 6),)),
     "failover": controller(failover=Failover.UNDER_WAY, failover_since=NOW - 60_000),
     "failover-slow": controller(failover=Failover.UNDER_WAY, failover_since=NOW - 61_000),
-    "migrating": controller(migrating_to_kraft=True),
+    "migrating": log(kraft_since=0),
     "foreign": Case({"foreign_writes": {"topic_id": 1}}),
     "slow": Case({"pending_writes": PendingWrites(health=ControllerHealth.SLOW, pending_since=0)}),
     "zombie": Case({"pending_writes": PendingWrites(health=ControllerHealth.ZOMBIE, pending_since=0)}),
