@@ -91,9 +91,11 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaMigratingToKraft",
         signal=signals.MIGRATING,
-        summary=f"{CLUSTER} has begun to migrate to KRaft.",
-        meaning="A KRaft controller holds /controller. ZooKeeper shows less and less of the cluster: "
-        "vacancy and failover are unknown, and after the migration this monitor sees nothing new.",
+        summary=f"{CLUSTER} is run by a KRaft controller.",
+        meaning="A KRaft controller holds /controller, and ZooKeeper is a copy of its log, up to the offset in "
+        "/migration. Vacancy, failover and pending writes are not known. Once brokers have left "
+        "/brokers/ids, the status of the figures is kraft, and what depends on brokers is not known; once "
+        "the offset stands still, nothing is.",
         cause="zookeeper.metadata.migration.enable is on, and KRaft controllers are running.",
         action="If the migration is intended, plan how the cluster is watched afterwards, and run "
         "`kcm forget` when it has ended. If it is not, check "

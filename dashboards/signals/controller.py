@@ -211,7 +211,7 @@ FOREIGN_WRITES = Signal(
 )
 MIGRATING = Signal(
     expr=highest("kafka_controller_migrating_to_kraft"),
-    meaning="1 while the cluster migrates to KRaft.",
+    meaning="1 while a KRaft controller runs the cluster, during a migration and after it.",
     normal="0.",
     action="If the migration is not planned, check zookeeper.metadata.migration.enable of the brokers.",
     runbook="KafkaMigratingToKraft",

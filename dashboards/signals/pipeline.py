@@ -36,7 +36,8 @@ STATUS = Signal(
     expr=f"{highest('kcm_cluster_status', 'status')} == 1",
     meaning="Status of the figures. live: they follow ZooKeeper. clocks_disagree: they do, but times are "
     "wrong. behind: a stage is late. incomplete: changes may be missing. divergent: a reconciliation "
-    "found a difference. blind: the watcher has no ZooKeeper session.",
+    "found a difference. blind: the watcher has no ZooKeeper session. kraft: a KRaft controller runs the "
+    "cluster, and ZooKeeper does not show all of it.",
     normal="live.",
     action="See the row “Can I trust this?” for the stage at fault.",
     runbook="KcmBehind",

@@ -22,7 +22,7 @@ ABOUT = f"""The exporter serves this at `/api/v1`; `{OPERATIONS[1].path}` is the
 table. Only GET and HEAD; no password: open it only to a network that you trust.
 
 - **How far an answer is true** stands in each answer about a cluster: `completeness` has `status` (`live`, `behind`, `incomplete`,
-  `divergent`, `blind`), `since`, the `stage` to blame, and `verified_at`. `as_of` is the place in the log that the answer holds for.
+  `divergent`, `blind`, `kraft`), `since`, the `stage` to blame, and `verified_at`. `as_of` is the place in the log that the answer holds for.
 - **Numbers of 64 bits** (zxids, generations, broker epochs) are text, because many JSON readers round them. Times are milliseconds since 1970.
 - **Pages.** `next` is the `after` of the next page, null at the end. All pages of a recommendation are of the same one: when it has become
   another one, the next page is refused with 409; begin again without `after`.
