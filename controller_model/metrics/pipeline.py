@@ -162,14 +162,13 @@ def _by_stage(times_ms: Mapping[Stage, int]) -> list[Sample]:
 
 NOW: Table[Moment] = {
     "kcm_cluster_up": figure(
-        "Whether the figures follow ZooKeeper and that shows the cluster (1) or not (0): it answers the watcher, "
-        f"the cluster has not left it for KRaft, and each stage has shown a sign of life within {_LATE_BEATS_S} s ({_LATE_S} s where the watcher sends no beats).",
+        "Whether the figures follow the cluster (1) or not (0): it is in ZooKeeper, which answers, and each stage "
+        f"gave a sign of life within {_LATE_BEATS_S} s ({_LATE_S} s without beats).",
         lambda moment: int(moment.completeness.up),
     ),
     "kcm_cluster_status": Samples(
-        "Status of the figures (1: current, 0: not): live, clocks_disagree (only times are off), "
-        "behind (a stage is late), incomplete (changes may be missing), divergent (proved wrong), "
-        "blind (no ZooKeeper), kraft (a KRaft controller runs the cluster, and ZooKeeper does not show all of it).",
+        "Status of the figures (1: current, 0: not): live, clocks_disagree, behind (a stage is late), "
+        "incomplete, divergent (proved wrong), blind (no ZooKeeper), kraft (the cluster leaves ZooKeeper).",
         ("status",),
         lambda moment: state_of(Status, moment.completeness.status),
     ),
