@@ -19,6 +19,7 @@ from kraft_source.wire.codec import READ_ERRORS, Values, reader, write
 from kraft_source.wire.errors import (
     NOT_A_CONTROLLER,
     ErrorCode,
+    LateAnswerError,
     RefusedError,
     error_name,
 )
@@ -37,7 +38,7 @@ from kraft_source.wire.schemas import MESSAGES
 from pipeline.runtime import UnreachableError, UsageError
 
 TIMEOUT_S = 5.0
-"""For connecting with TLS and SASL, and for an answer beyond what it may wait for on purpose."""
+"""For a request where the caller says nothing else, and for connecting with TLS and SASL."""
 
 MAX_ANSWER_BYTES = 32 * 2**20
 """The largest answer that is read: a batch has at most 8 MiB, and an answer to Fetch little more than what was asked for."""
@@ -120,21 +121,22 @@ class ControllerConnection:
         """Whether the SASL session ends soon, so that a new connection should replace this one."""
         return self._expires_s is not None and time.monotonic() > self._expires_s
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S) -> Answer:
         """Return the controller's answer to one of the observer's requests."""
         cluster_id = self._access.cluster_id
         if isinstance(request, FetchSnapshot):
-            values = self.call("FetchSnapshot", snapshot_values(request, cluster_id))
+            values = self.call(
+                "FetchSnapshot", snapshot_values(request, cluster_id), timeout_s=timeout_s
+            )
             with self._one_line():
                 return snapshot_answer(values)
-        wait_s = request.max_wait_ms / _MS
-        values = self.call("Fetch", fetch_values(request, cluster_id), wait_s=wait_s)
+        values = self.call("Fetch", fetch_values(request, cluster_id), timeout_s=timeout_s)
         with self._one_line():
             return fetch_answer(values, self.versions["Fetch"])
 
-    def call(self, name: str, values: Values, *, wait_s: float = 0.0) -> Values:
-        """Return the answer to a request by its name in `schemas`; `wait_s`: for so long it may be delayed on purpose."""
-        self._deadline_s = time.monotonic() + self._timeout_s + wait_s
+    def call(self, name: str, values: Values, *, timeout_s: float = TIMEOUT_S) -> Values:
+        """Return the answer to a request by its name in `schemas`, all of which must be there in time."""
+        self._deadline_s = time.monotonic() + timeout_s
         with self._one_line():
             version = self.versions.get(name)
             if version is None:
@@ -279,9 +281,12 @@ class ControllerConnection:
         except (OSError, *READ_ERRORS) as error:
             advice = self._advice(error, is_setup=is_setup)
             self.close()
-            if isinstance(error, ssl.SSLError):
-                raise RefusedError(f"the controller at {self.endpoint}: {advice}") from None
-            raise UnreachableError(f"the controller at {self.endpoint}: {advice}") from None
+            kind: type[UnreachableError] = UnreachableError
+            if isinstance(error, TimeoutError):
+                kind = LateAnswerError
+            elif isinstance(error, ssl.SSLError):
+                kind = RefusedError
+            raise kind(f"the controller at {self.endpoint}: {advice}") from None
         except BaseException:
             self.close()
             raise

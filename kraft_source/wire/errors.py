@@ -17,6 +17,10 @@ class RefusedError(UnreachableError):
     """A controller answers and does not serve us: a setting or a right has to change first."""
 
 
+class LateAnswerError(UnreachableError):
+    """The whole answer was not there in time."""
+
+
 class ErrorCode(IntEnum):
     """The error codes that the observer distinguishes (org.apache.kafka.common.protocol.Errors)."""
 
