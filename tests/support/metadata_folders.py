@@ -46,7 +46,7 @@ class Truth(msgspec.Struct, frozen=True):
     topic_ids: dict[str, str]
     live: tuple[int, ...]
     """The brokers that clients may use: those that are not fenced."""
-    ghost: str
+    uncommitted: str
     """A topic that only the abandoned leader has."""
     steps: tuple[Step, ...]
 

@@ -40,7 +40,8 @@ _REQUEST_S = 30.0
 _ANSWER_S = 5.0
 _KEPT = ("*.log", "*.checkpoint", "quorum-state", "leader-epoch-checkpoint", "partition.metadata")
 _MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": 4_000}
-GHOST = "ghost"
+UNCOMMITTED = "uncommitted"
+ASKED = 3
 
 
 class Story:
@@ -50,9 +51,12 @@ class Story:
         self.cluster = cluster
         self.leaders: list[Leader] = [cluster.start()]
         self.steps: list[Step] = []
-        self.admin = AdminClient(
-            {"bootstrap.servers": cluster.bootstrap_servers, **QUIET_LIBRDKAFKA}
-        )
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client that knows no broker yet but the one that is not killed."""
+        asked = self.cluster.brokers[ASKED].bootstrap_servers
+        return AdminClient({"bootstrap.servers": asked, **QUIET_LIBRDKAFKA})
 
     def step(self, did: str) -> None:
         """Note a step that begins now."""
@@ -64,7 +68,8 @@ class Story:
     ) -> None:
         """Create a topic with these replicas."""
         new = NewTopic(topic, len(assignment), replica_assignment=assignment)
-        self.admin.create_topics([new], request_timeout=timeout_s)[topic].result(timeout_s + 1)
+        admin = self.admin  # kept until the answer is there
+        admin.create_topics([new], request_timeout=timeout_s)[topic].result(timeout_s + 1)
 
     def await_next_leader(self) -> Leader:
         """Wait for a leader of a larger epoch."""
@@ -98,8 +103,9 @@ class Story:
         return {topic.name: str(topic.topic_id) for topic in self._topics()}
 
     def _topics(self) -> list[Any]:
-        names = list(self.admin.list_topics(timeout=_REQUEST_S).topics)
-        described = self.admin.describe_topics(TopicCollection(names), request_timeout=_ANSWER_S)
+        admin = self.admin
+        names = list(admin.list_topics(timeout=_REQUEST_S).topics)
+        described = admin.describe_topics(TopicCollection(names), request_timeout=_ANSWER_S)
         return [future.result(_REQUEST_S) for future in described.values()]
 
     def await_partition(self, topic: str, is_wanted: Callable[[TruePartition], bool]) -> None:
@@ -138,10 +144,11 @@ class Story:
         self.step("start broker 2 and elect it uncleanly")
         brokers[2].start()
         wait_until(self.live, lambda live: live == {2, 3})
-        self.admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("clicks", 0)]).result(30)
+        admin = self.admin
+        admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("clicks", 0)]).result(30)
         self.await_partition("clicks", lambda seen: seen.leader == 2)
         self.step("delete topic temp while broker 1 is dead")
-        self.admin.delete_topics(["temp"])["temp"].result(_REQUEST_S)
+        admin.delete_topics(["temp"])["temp"].result(_REQUEST_S)
         brokers[1].start()
         wait_until(self.live, lambda live: live == {1, 2, 3})
         self.step("pause all brokers until all are fenced")
@@ -161,7 +168,7 @@ class Story:
         for node in others:
             node.pause()
         with suppress(KafkaException):
-            self.create(GHOST, [[1, 2]], timeout_s=1.0)
+            self.create(UNCOMMITTED, [[1, 2]], timeout_s=1.0)
         controllers[leader].kill()
         for node in others:
             node.resume()
@@ -186,7 +193,7 @@ def main() -> int:
             story.partitions(),
             story.topic_ids(),
             tuple(sorted(story.live())),
-            GHOST,
+            UNCOMMITTED,
             tuple(story.steps),
         )
         nodes = {ABANDONED: abandoned, VOTER: voter, BROKER: story.cluster.brokers[1]}
