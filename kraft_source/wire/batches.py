@@ -59,13 +59,6 @@ def split_batches(data: bytes, start: int = 0) -> Iterator[Batch]:
         start = end
 
 
-def next_batch_bytes(data: bytes, start: int = 0) -> int | None:
-    """Return how many bytes the batch at `start` has; None where not even its length is there."""
-    if len(data) - start < _PREFIX_BYTES:
-        return None
-    return _PREFIX_BYTES + int(_PREFIX.unpack_from(data + bytes(4), start)[1])
-
-
 def _checked(data: bytes) -> Batch:
     offset, _, epoch = _PREFIX.unpack_from(data)
     _, form, crc, attributes, last, at, _, _, _, _, count = _BODY.unpack_from(data, _PREFIX_BYTES)

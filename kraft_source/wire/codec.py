@@ -200,14 +200,17 @@ class _Source:
             yield "    p += 4 * n - 3"
             yield "else:"
             yield f"    {name}, p = read_ints(b, p)"
+            if not field.is_nullable:
+                yield f"    if {name} is None:"
+                yield f"        {self._refuse_null(name)}"
         elif kind.startswith("[]"):
             yield from self._length("int32", is_compact=field.is_compact)
             yield "if n < 0:"
-            yield f"    {name} = None"
+            yield f"    {f'{name} = None' if field.is_nullable else self._refuse_null(name)}"
             yield "else:"
             yield f"    {name} = []"
             yield "    for _ in range(n):"
-            element = field._replace(name="item", kind=kind[2:])
+            element = field._replace(name="item", kind=kind[2:], is_nullable=False)
             if not field.fields:
                 yield from (f"        {line}" for line in self._read(function, element))
             else:
@@ -223,10 +226,14 @@ class _Source:
                 "int16" if kind == "string" else "int32", is_compact=field.is_compact
             )
             yield "if n < 0:"
-            yield f"    {name} = None"
+            yield f"    {f'{name} = None' if field.is_nullable else self._refuse_null(name)}"
             yield "else:"
             yield f"    {name} = {'read_text' if kind == 'string' else 'read_bytes'}(b, p, n)"
             yield "    p += n"
+
+    @staticmethod
+    def _refuse_null(name: str) -> str:
+        return f"raise ValueError('{name} is null')"
 
     def _length(self, fixed: str, *, is_compact: bool) -> Iterator[str]:
         if self._is_flexible and is_compact:

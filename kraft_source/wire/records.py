@@ -7,9 +7,8 @@ only a newer Kafka knows is counted by its name, and never guessed: figures may 
 """
 
 import struct
-from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller_model.kafka.metadata_records import (
     BROKER_RESOURCE,
@@ -56,8 +55,10 @@ _SECRET = frozenset({10, 11, 14, 15, 18, 19, 22, 26})
 producer ids (15), ACLs (18, 19)."""
 _WITHOUT_CONTENT = frozenset({_NO_OP, BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION})
 _FRAME_VERSION = 1
-_SNAPSHOT_FOOTER = 4
+_MIN_VALUE_BYTES = 3
+"""The frame's version, the api key and the record's version have a byte each."""
 _CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_VERSION = struct.Struct(">h")
 _RESOURCES = frozenset({TOPIC_RESOURCE, BROKER_RESOURCE})
 
 
@@ -178,163 +179,185 @@ _CONFIG_NAME = compiled(
 """Reads all of a configuration but its value."""
 
 
-class RecordDecoder:
-    """Decodes batches into the records that are kept, and counts what it does not know."""
+class Decoded(NamedTuple):
+    """What a batch holds, as far as it is kept."""
+
+    records: list[tuple[int, Record]]
+    """With the offset of each."""
+    unknown: Mapping[str, int]
+    """What was skipped because only a newer Kafka knows it, or because it could not be read, by name."""
+    withheld: int
+    """How many records were skipped because they may hold secrets."""
+
+
+def decode(batch: Batch) -> Decoded:
+    """Return the kept records of a batch, and what was skipped.
+
+    Raises CorruptBatchError where the batch does not hold the records that its header announces.
+    """
+    return (_control if batch.is_control else _metadata)(batch)
+
+
+def _metadata(batch: Batch) -> Decoded:
+    # Nearly all of a watcher's time is spent in this loop, so lengths of one byte are read in place.
+    data, at, skipped = batch.data, HEADER_BYTES, _Skipped()
+    offset, readers = batch.offset, _READERS
+    kept: list[tuple[int, Record]] = []
+    for number in range(batch.record_count):
+        end, at = _value(batch, at, number)
+        api_key, version = data[at + 1], data[at + 2]
+        found = readers.get((api_key, version))
+        if found is None or data[at] != _FRAME_VERSION or api_key == _CONFIG:
+            if (record := skipped.judge(data[at:end])) is not None:
+                kept.append((offset + number, record))
+        else:
+            read, make = found
+            try:
+                values, stop = read(data, at + 3)
+                if stop != end:
+                    raise ValueError("it is longer than its version says")
+                kept.append((offset + number, make(**values)))
+            except READ_ERRORS:
+                skipped.count(f"{_name(api_key)} version {version}, unreadable")
+        at = end + 1  # no headers
+    _check_end(batch, at)
+    return Decoded(kept, skipped.unknown, skipped.withheld)
+
+
+class _Skipped:
+    """Counts what is not kept."""
 
     def __init__(self) -> None:
-        self.unknown: Counter[str] = Counter()
-        """What was skipped because only a newer Kafka knows it, or because it could not be read, by name."""
+        self.unknown: dict[str, int] = {}
         self.withheld = 0
-        """Records skipped because they may hold secrets."""
 
-    def decode(self, batch: Batch) -> list[tuple[int, Record]]:
-        """Return the kept records of a batch with their offsets.
+    def count(self, name: str) -> None:
+        """Count a record that is not known."""
+        self.unknown[name] = self.unknown.get(name, 0) + 1
 
-        Raises CorruptBatchError where the batch does not hold the records that its header announces.
-        """
+    def judge(self, value: bytes) -> Record | None:
+        """Return a configuration that is kept; count what is unknown or withheld, and return None."""
         try:
-            return self._control(batch) if batch.is_control else self._metadata(batch)
-        except READ_ERRORS as error:
-            raise CorruptBatchError(
-                f"the batch at offset {batch.offset} cannot be read: {error}"
-            ) from None
-
-    def _metadata(self, batch: Batch) -> list[tuple[int, Record]]:
-        # Nearly all of a watcher's time is spent in this loop, so lengths of one byte are read in place.
-        data, at = batch.data, HEADER_BYTES
-        offset, readers, kept = batch.offset, _READERS, []
-        for number in range(batch.record_count):
-            end, at = _value(data, at, number)
-            api_key, version = data[at + 1], data[at + 2]
-            found = readers.get((api_key, version))
-            if found is None or data[at] != _FRAME_VERSION or api_key == _CONFIG:
-                if (record := self._rare(data[at:end])) is not None:
-                    kept.append((offset + number, record))
-            else:
-                read, make = found
-                try:
-                    values, stop = read(data, at + 3)
-                    if stop != end:
-                        raise ValueError("it is longer than its version says")
-                    kept.append((offset + number, make(**values)))
-                except READ_ERRORS:
-                    self.unknown[f"{_name(api_key)} version {version}, unreadable"] += 1
-            at = end + 1  # no headers
-        if at != len(data):
-            raise ValueError("it is longer than its records")
-        return kept
-
-    def _rare(self, data: bytes) -> Record | None:
-        """Return a configuration if it is kept; None for it and for all that is not kept."""
-        frame, at = read_uvarint(data, 0)
-        api_key, at = read_uvarint(data, at)
-        version, at = read_uvarint(data, at)
+            frame, at = read_uvarint(value, 0)
+            api_key, at = read_uvarint(value, at)
+            version, at = read_uvarint(value, at)
+        except READ_ERRORS:
+            self.count("a record without an api key")
+            return None
         if frame != _FRAME_VERSION:
-            self.unknown[f"frame version {frame}"] += 1
+            self.count(f"frame version {frame}")
         elif api_key in _SECRET:
             self.withheld += 1
         elif api_key == _CONFIG and version == 0:
-            return self._config(data, at)
+            return self._config(value, at)
         elif api_key not in _WITHOUT_CONTENT:
-            self.unknown[f"{_name(api_key)} version {version}"] += 1
+            self.count(f"{_name(api_key)} version {version}")
         return None
 
-    def _config(self, data: bytes, at: int) -> Record | None:
+    def _config(self, value: bytes, at: int) -> Record | None:
         try:
-            named, _ = _CONFIG_NAME(data, at)
-            if named["resource_type"] not in _RESOURCES or named["name"] not in CONFIG_KEYS:
-                self.withheld += 1
-                return None
-            read, make = _READERS[_CONFIG, 0]
-            return make(**read(data, at)[0])
+            named, _ = _CONFIG_NAME(value, at)
+            if named["resource_type"] in _RESOURCES and named["name"] in CONFIG_KEYS:
+                read, make = _READERS[_CONFIG, 0]
+                return make(**read(value, at)[0])
         except READ_ERRORS:
-            self.unknown["ConfigRecord version 0, unreadable"] += 1
-            return None
+            self.count("ConfigRecord version 0, unreadable")
+        else:
+            self.withheld += 1
+        return None
 
-    def _control(self, batch: Batch) -> list[tuple[int, Record]]:
-        data, at, kept = batch.data, HEADER_BYTES, []
+
+def _control(batch: Batch) -> Decoded:
+    """Return the records of a control batch; one that cannot be read is counted, like one that is not known."""
+    data, at, skipped = batch.data, HEADER_BYTES, _Skipped()
+    kept: list[tuple[int, Record]] = []
+    try:
         for number in range(batch.record_count):
             size, at = _varint(data, at)
             end = at + size
             _, at = _varint(data, at + 1)
             _, at = _varint(data, at)
             size, at = _varint(data, at)
-            if size != _CONTROL_KEY.size:
-                raise ValueError(f"a control record has a key of {size} bytes")
             _, kind = _CONTROL_KEY.unpack_from(data, at)
             _, at = _varint(data, at + size)
-            (version,) = struct.unpack_from(">h", data, at)
-            if (record := self._control_record(kind, version, batch, at)) is not None:
-                kept.append((batch.offset + number, record))
+            name = CONTROL_RECORDS.get(kind, f"control record {kind}")
+            (version,) = _CONTROL_VERSION.unpack_from(data, at)
+            make, message = _CONTROL_KEPT.get(name), RECORDS.get(name)
+            if message is None or not message.versions[0] <= version <= message.versions[1]:
+                skipped.count(f"{name} version {version}")
+            elif make is not None:
+                values, _ = reader(message, version)(data, at)
+                del values["version"]  # known before it is read
+                if make is _leader_change:
+                    values["epoch"] = batch.epoch
+                kept.append((batch.offset + number, make(**values)))
             at = end
-        if at != len(data):
-            raise ValueError("it is longer than its records")
-        return kept
-
-    def _control_record(self, kind: int, version: int, batch: Batch, at: int) -> Record | None:
-        name = CONTROL_RECORDS.get(kind)
-        if kind == _SNAPSHOT_FOOTER:
-            return None
-        if name is None or not RECORDS[name].versions[0] <= version <= RECORDS[name].versions[1]:
-            self.unknown[f"{name or f'control record {kind}'} version {version}"] += 1
-            return None
-        values, _ = reader(RECORDS[name], version)(batch.data, at)
-        del values["version"]  # known before it is read
-        if name == "LeaderChangeMessage":
-            values["epoch"] = batch.epoch
-        return _CONTROL_KEPT[name](**values)
+    except READ_ERRORS:
+        skipped.count("a control batch, unreadable")
+    return Decoded(kept, skipped.unknown, skipped.withheld)
 
 
 def transaction_marks(batch: Batch) -> list[tuple[int, int]]:
     """Return the offsets in a batch at which a metadata transaction begins, ends or is aborted, with the record's api key.
 
-    Nothing else of the batch is read: it need not be committed yet.
+    Nothing else of the batch is read: it need not be committed yet. Raises CorruptBatchError as `decode`.
     """
     if batch.is_control:
         return []
-    data, at, marks = batch.data, HEADER_BYTES, []
-    try:
-        for number in range(batch.record_count):
-            end, at = _value(data, at, number)
-            if BEGIN_TRANSACTION <= data[at + 1] <= ABORT_TRANSACTION:
-                marks.append((batch.offset + number, data[at + 1]))
-            at = end + 1
-    except READ_ERRORS as error:
-        raise CorruptBatchError(
-            f"the batch at offset {batch.offset} cannot be read: {error}"
-        ) from None
+    at, marks = HEADER_BYTES, []
+    for number in range(batch.record_count):
+        end, at = _value(batch, at, number)
+        if BEGIN_TRANSACTION <= batch.data[at + 1] <= ABORT_TRANSACTION:
+            marks.append((batch.offset + number, batch.data[at + 1]))
+        at = end + 1
+    _check_end(batch, at)
     return marks
 
 
-def _value(data: bytes, at: int, number: int) -> tuple[int, int]:
-    """Return where the value of a batch's record ends and begins; raise ValueError if it is no metadata record."""
-    size = data[at]
-    if size > 127:  # noqa: PLR2004  # more bytes follow, as below
-        size, at = read_uvarint(data, at)
-    else:
-        at += 1
-    end, whole = at + (size >> 1), size
-    # Behind one byte of attributes: the time's difference to the batch's, and the offset's.
-    while data[at + 1] > 127:  # noqa: PLR2004
-        at += 1
-    delta = data[at + 2]
-    if delta > 127:  # noqa: PLR2004
-        delta, at = read_uvarint(data, at + 2)
-    else:
-        at += 3
-    if delta != number << 1:
-        raise ValueError(f"record {number} says that it is record {delta >> 1}")
-    if data[at] != 1:  # -1: no key
-        raise ValueError(f"record {number} has a key")
-    size = data[at + 1]
-    if size > 127:  # noqa: PLR2004
-        size, at = read_uvarint(data, at + 1)
-    else:
-        at += 2
-    is_negative = (whole | size) & 1
-    if is_negative or at + (size >> 1) + 1 != end or end > len(data) or data[end - 1] != 0:
-        raise ValueError(f"record {number} is not as long as it says")
+def _value(batch: Batch, at: int, number: int) -> tuple[int, int]:
+    """Return where the value of a batch's record ends and begins; raise CorruptBatchError if it is no metadata record."""
+    data = batch.data
+    try:
+        size = data[at]
+        if size > 127:  # noqa: PLR2004  # more bytes follow, as below
+            size, at = read_uvarint(data, at)
+        else:
+            at += 1
+        end, whole = at + (size >> 1), size
+        # Behind one byte of attributes: the time's difference to the batch's, and the offset's.
+        while data[at + 1] > 127:  # noqa: PLR2004
+            at += 1
+        delta = data[at + 2]
+        if delta > 127:  # noqa: PLR2004
+            delta, at = read_uvarint(data, at + 2)
+        else:
+            at += 3
+        is_keyed = data[at] != 1  # -1: no key
+        size = data[at + 1]
+        if size > 127:  # noqa: PLR2004
+            size, at = read_uvarint(data, at + 1)
+        else:
+            at += 2
+        is_negative = (whole | size) & 1
+        if (
+            delta != number << 1
+            or is_keyed
+            or is_negative
+            or at + (size >> 1) + 1 != end
+            or size < _MIN_VALUE_BYTES << 1
+            or data[end - 1] != 0
+        ):
+            raise ValueError
+    except READ_ERRORS:
+        raise CorruptBatchError(
+            f"record {number} of the batch at offset {batch.offset} is no record of a metadata log"
+        ) from None
     return end - 1, at
+
+
+def _check_end(batch: Batch, at: int) -> None:
+    if at != len(batch.data):
+        raise CorruptBatchError(f"the batch at offset {batch.offset} is longer than its records")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_source.wire.batches import Batch, CorruptBatchError, next_batch_bytes, split_batches
+from kraft_source.wire.batches import Batch, CorruptBatchError, split_batches
 from tests.support.metadata_log import Written, control_batch, rechecked, record_batch
 
 FIRST = record_batch(5, 2, [Written("NoOpRecord"), Written("NoOpRecord")], at=1_234)
@@ -54,13 +54,3 @@ def test_what_no_metadata_log_holds_is_refused(place: int, value: bytes, says: s
     damaged = rechecked(FIRST[:place] + value + FIRST[place + len(value) :])
     with pytest.raises(CorruptBatchError, match=says):
         list(split_batches(damaged))
-
-
-def test_the_length_of_a_batch_is_known_from_its_first_bytes() -> None:
-    """Twelve bytes say how long a batch is; fewer do not."""
-    assert [next_batch_bytes(FIRST[:size]) for size in (0, 11, 12, 13)] == [
-        None,
-        None,
-        len(FIRST),
-        len(FIRST),
-    ]

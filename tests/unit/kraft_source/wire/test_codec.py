@@ -135,3 +135,12 @@ def test_a_partition_change_byte_by_byte() -> None:
         {"partition_id": 3, "topic_id": uuid_text(topic), "isr": (2,)},
         len(raw),
     )
+
+
+@pytest.mark.parametrize("field", ["replicas", "directories"])
+def test_null_is_an_error_where_a_field_has_none(field: str) -> None:
+    """An array that cannot be null is never None for those who read the values."""
+    partition = RECORDS["PartitionRecord"]
+    raw = write(partition, 2, {field: None})
+    with pytest.raises(ValueError, match=f"{field} is null"):
+        reader(partition, 2)(raw, 0)
