@@ -224,6 +224,12 @@ class ClearElr(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=28):
     """Empty: of all topics."""
 
 
+class UnregisterController(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=29):
+    """A controller's registration was removed (UnregisterControllerRecord of Kafka 4.4)."""
+
+    controller_id: Int32
+
+
 class LeaderChange(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=-2):
     """A controller was elected: the first record of its epoch (LeaderChangeMessage)."""
 
@@ -268,6 +274,7 @@ MetadataRecord = (
     | ZkMigrationState
     | RegisterController
     | ClearElr
+    | UnregisterController
     | LeaderChange
     | KRaftVersion
     | Voters
