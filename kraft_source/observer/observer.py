@@ -49,7 +49,7 @@ FOLLOW_UP_MS = 10
 FOLLOW_UPS = 20
 """How many such requests follow one another; then the quorum is slow or lost, and is not asked so often."""
 
-MIN_TIMEOUT_S = 3.0
+MIN_TIMEOUT_S = 2.0
 """How long an answer is waited for, in addition to what the request allows: a paused leader has a successor in about 2 s."""
 MAX_TIMEOUT_S = 30.0
 """Each timeout doubles the next, so that a large answer arrives over a slow line as well."""
