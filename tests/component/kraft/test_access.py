@@ -23,7 +23,7 @@ from kcm.servers.quorum import ControllerListener
 from kcm.servers.supervisor import Supervisor
 from kraft_source.wire.connection import Access, ControllerConnection, Tls
 from kraft_source.wire.errors import RefusedError
-from kraft_source.wire.messages import Endpoint
+from kraft_source.wire.messages import ControllerEndpoint
 from kraft_source.wire.sasl import Credentials
 from pipeline.runtime import UnreachableError
 from tests.component.kraft.watched_quorum import Watching
@@ -59,9 +59,9 @@ def cluster_of(
     return cluster
 
 
-def endpoint(cluster: KraftCluster) -> Endpoint:
+def endpoint(cluster: KraftCluster) -> ControllerEndpoint:
     """Return where the controller listens."""
-    return Endpoint(HOST, cluster.quorum.ports[3001])
+    return ControllerEndpoint(HOST, cluster.quorum.ports[3001])
 
 
 def elections(watching: Watching) -> list[LeaderChange]:
@@ -94,11 +94,11 @@ def test_each_way_of_being_refused_is_one_line(asking: KraftCluster) -> None:
         ControllerConnection(there, Access()).call("DescribeQuorum", {"topics": []})
     with pytest.raises(UnreachableError, match="may speak no TLS"):
         ControllerConnection(there, Access(tls=Tls()))
-    broker = Endpoint(HOST, asking.brokers[1].port)
+    broker = ControllerEndpoint(HOST, asking.brokers[1].port)
     with pytest.raises(RefusedError, match="is a broker's listener, which does not serve"):
         ControllerConnection(broker, Access())
     with pytest.raises(UnreachableError, match="Connection refused"):
-        ControllerConnection(Endpoint(HOST, free_port()), Access())
+        ControllerConnection(ControllerEndpoint(HOST, free_port()), Access())
 
     access = Access(cluster_id, credentials=WATCHER)
     with Watching(asking, access) as watching:
