@@ -16,15 +16,25 @@ class ObserverRunner:
     """Connects an observer with its controllers; one connection is open at a time."""
 
     def __init__(
-        self, observer: Observer, access: Access, deliver: Callable[[Released], None]
+        self,
+        observer: Observer,
+        access: Access,
+        deliver: Callable[[Released], None],
+        on_answer: Callable[[ControllerConnection], None] = lambda _: None,
     ) -> None:
-        """`deliver` takes what is released, in order, and delays the next request until it returns."""
+        """`deliver` takes what is released, in order, and delays the next request until it returns.
+
+        `on_answer` is called after each answer without an error, and may ask the same controller something else.
+        """
         self.observer = observer
         self.connection_failures = 0
         """Attempts and requests that failed with their connection."""
         self.requests = 0
         self._access = access
         self._deliver = deliver
+        self._on_answer = on_answer
+        self.asked_at = 0.0
+        """When the request was sent whose answer was the last to be handled, by the monotonic clock."""
         self._connection: ControllerConnection | None = None
 
     def run(self, stopping: threading.Event) -> None:
@@ -40,6 +50,7 @@ class ObserverRunner:
             self._disconnect()
 
     def _carry_out(self, ask: Ask) -> None:
+        asked_at = time.monotonic()
         try:
             answer = self._ask(ask)
         except KcmError as error:
@@ -55,8 +66,11 @@ class ObserverRunner:
                 is_late=isinstance(error, LateAnswerError),
             )
             return
+        self.asked_at = asked_at
         for released in self.observer.handle_answer(ask.endpoint, answer, time.monotonic()):
             self._deliver(released)
+        if self._connection is not None and not answer.error:
+            self._on_answer(self._connection)
 
     def _ask(self, ask: Ask) -> Answer:
         deadline = time.monotonic() + ask.timeout_s
