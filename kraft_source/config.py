@@ -24,7 +24,7 @@ class KraftSettings(SourceSettings):
     """The settings of `kcm watch --controllers`, in addition to those of every source."""
 
     controllers: str = Field(
-        "",
+        "127.0.0.1:9093",
         description="The watched KRaft cluster's controllers, host:port,host:port, as in Kafka's "
         "controller.quorum.bootstrap.servers: one that answers is enough. Instead of zookeeper.",
     )
@@ -69,22 +69,20 @@ class KraftSettings(SourceSettings):
     @field_validator("controllers")
     @classmethod
     def _check_controllers(cls, value: str) -> str:
-        return check_hosts(value) if value else value
+        return check_hosts(value)
 
     @field_validator("controller_cluster_id")
     @classmethod
     def _check_cluster_id(cls, value: str) -> str:
         if value and not _CLUSTER_ID.fullmatch(value):
             raise ValueError(
-                f"{value!r} is no cluster id: it has 22 characters, as cluster.id in a node's "
+                "must be a cluster id of 22 characters, as cluster.id in a node's "
                 "meta.properties"
             )
         return value
 
     @model_validator(mode="after")
     def _check_access(self) -> Self:
-        if not self.controllers:
-            raise ValueError("controllers: give the controllers as host:port,host:port")
         protocol = self.controller_security_protocol
         files = {
             "controller_tls_ca": self.controller_tls_ca,
