@@ -130,10 +130,16 @@ class PublishedLog:
         if record.record == _STARTED:
             if record.end > self._held:
                 self._snapshot, self._parts = place, 0
+                return True
+        elif record.record == _PART and self.end is None and self._snapshot is None:
+            # It began before what we have read; its first parts are taken for granted.
+            self._snapshot, self._parts = place, record.number
+            return True
         elif place == self._snapshot:
             if record.record == _PART:
-                self._parts += record.number == self._parts + 1
-                return False
+                is_next = record.number == self._parts + 1
+                self._parts += is_next
+                return is_next
             self._snapshot = None
             if record.parts == self._parts:
                 self._move(record.end, record.end - 1, record.epoch, forgets=True)

@@ -193,7 +193,7 @@ class KraftService:
                 self._watcher.take_published(item, now)
             case WatcherBeat():
                 self._writer.observe_beat(item)
-                self._watcher.hear(item.generation, now)
+                self._watcher.hear(item.watcher, item.generation, now)
             case ClusterView():
                 self._writer.on_view(item, now)
                 self._watcher.take_view(item, now)

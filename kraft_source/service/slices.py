@@ -106,6 +106,8 @@ class SliceMaker:
         """The end of the newest snapshot, and when its last record was appended."""
         self._place = start
         """The snapshot that is being read."""
+        self.is_in_snapshot = False
+        """Whether a snapshot has begun that is not complete."""
         self._snapshot_at = 0
         self._parts = 0
         self._unknown = Counter[str]()
@@ -206,6 +208,7 @@ class SliceMaker:
     def _start_snapshot(self, snapshot: EpochEnd, at: int) -> Iterator[Made]:
         self._covered = []
         self._parts, self._snapshot_at = 0, at
+        self.is_in_snapshot = True
         self._unknown = Counter()
         self.snapshot = (snapshot.end_offset, at)
         yield self._made(
@@ -235,6 +238,7 @@ class SliceMaker:
     def _finish_snapshot(self, snapshot: EpochEnd, leader: EpochLeader | None) -> Iterator[Made]:
         self.end, self._epoch = snapshot.end_offset, snapshot.epoch
         self.appended_at = self._snapshot_at
+        self.is_in_snapshot = False
         self.snapshot_reason = self.answers = None
         yield self._made(
             SnapshotFinished,

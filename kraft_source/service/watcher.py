@@ -25,7 +25,7 @@ from controller_model.records.metadata_log import (
 )
 from controller_model.records.views import ClusterView
 from kraft_source.observer.observer import NOTHING
-from kraft_source.observer.released import AnotherHistory, Released
+from kraft_source.observer.released import AnotherHistory, Committed, Released
 from kraft_source.service.published_log import SLICE, PublishedLog, PublishedRecord
 from kraft_source.service.slices import Made, SliceMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
@@ -33,14 +33,20 @@ from pipeline.runtime import ConflictError
 
 SILENCE_MS = 3_000
 """Another watcher that is not heard for so long, or lets the log stand still although there is more, is replaced."""
+REPLACED_MS = 15_000
+"""So long a watcher that replaced a living one goes on beside it, unless that one writes again."""
 REPETITIONS = 3
 """So many slices in a row that another watcher had written before: it is faster, and this one stops writing."""
 REPAIR_MS = 10_000
 """A hole that is still there after this time is filled again: a reader may need the time to see that it was."""
 ANSWER_MS = 60_000
 """The same for a request of the fold, which begins anew with all that the metadata log holds."""
+READING_MS = 120_000
+"""So long the fold may stand still while it reads a snapshot: it takes 60 s for 1,000,000 partitions."""
 CONTEST_MS = 60_000
 """Two histories within this time are written by watchers of two clusters under one name."""
+
+_UNFINISHED = "a snapshot was left unfinished by the watcher that wrote it"
 
 
 class Sight(NamedTuple):
@@ -79,6 +85,8 @@ class MetadataWatcher:
         self._heard = now
         """When another watcher of this generation was heard; the past if none ever was."""
         self._moved = now
+        self._replaced = now - REPLACED_MS - 1
+        """When another watcher was replaced that lives, but did not write what it should."""
         self._repetitions = 0
         self._republish_to = 0
         """Offsets below are written again although the log holds them."""
@@ -86,6 +94,10 @@ class MetadataWatcher:
         self._answered: tuple[int, int] | None = None
         """The number of the fold's last request that was answered, and when."""
         self._history_began = now - CONTEST_MS
+        self._reading: tuple[Position, int] | None = None
+        """Where the fold stands that reads a snapshot, and since when."""
+        self._has_open_snapshot = False
+        """Whether the beginning of a snapshot was handed out, and not its end."""
         self._appended: tuple[int, int] | None = None
         """When the newest known record was appended, by the controller's clock, and when that became known."""
         self.published = 0
@@ -130,6 +142,12 @@ class MetadataWatcher:
         if isinstance(released, AnotherHistory):
             self._begin_history(now)
             self.restart_at = None  # the observer has begun anew by itself
+        if isinstance(released, Committed) and self.maker.is_in_snapshot:
+            # Another controller has the log itself, so the observer gave the snapshot up.
+            if self._has_open_snapshot:
+                self._begin_anew(_UNFINISHED)
+                return
+            self._forget_snapshot()
         for made in self.maker.take(released, leader):
             if not self._add(made, now):
                 return
@@ -148,19 +166,25 @@ class MetadataWatcher:
         self._note_appended(record.observed_at, now)
         if has_moved:
             self._moved = now
+            if not is_ours:
+                self._replaced = now - REPLACED_MS - 1
         if is_ours and record.record == SLICE and record.last >= self._republish_to:
             self._repetitions = 0 if has_moved or self.log.is_missing else self._repetitions + 1
             if self._repetitions >= REPETITIONS and now - self._heard < SILENCE_MS:
                 self.leads = False
                 self._repetitions = 0
 
-    def hear(self, generation: int, now: int) -> None:
-        """Note a beat of another watcher."""
-        if generation >= self.generation:
-            self._heard = now
+    def hear(self, watcher: str, generation: int, now: int) -> None:
+        """Note a beat of another watcher that writes; of two that do, the one whose name sorts last stops."""
+        if generation < self.generation:
+            return
+        self._heard = now
+        if self.name > watcher and now - self._replaced > REPLACED_MS:
+            self.leads = False
 
     def take_view(self, view: ClusterView, now: int) -> None:
         """Answer what the fold asks for."""
+        self._note_reading(view, now)
         wanted = view.resync_wanted
         if not self.leads or wanted is None or view.as_of.generation > self.generation:
             return
@@ -175,19 +199,35 @@ class MetadataWatcher:
             if wanted.number <= number and now - at < ANSWER_MS:
                 return
         self._answered = wanted.number, now
-        self.generation = max(self.generation, self.log.generation) + 1
-        self._go_on_from(NOTHING)
-        self.maker.snapshot_reason, self.maker.answers = wanted.reason, wanted.number
+        self._begin_anew(wanted.reason)
+        self.maker.answers = wanted.number
+
+    def _note_reading(self, view: ClusterView, now: int) -> None:
+        """Note for how long the fold has waited for the rest of a snapshot."""
+        if not view.log.resync_under_way:
+            self._reading = None
+        elif self._reading is None or self._reading[0] != view.as_of.position:
+            self._reading = view.as_of.position, now
+        elif now - self._reading[1] > READING_MS and self.leads:
+            self._reading = None
+            self._begin_anew(_UNFINISHED)
 
     def tick(self, sight: Sight, now: int) -> None:
         """Decide what depends on time alone."""
         self._drop_published(now)
-        self.leads = self.leads or self._is_needed(now)
+        has_other = now - self._heard <= SILENCE_MS
+        if sight.unreachable_since is not None and has_other:
+            self.leads = False
+        elif not self.leads and (not has_other or self._is_stuck(now)):
+            self.leads = True
+            if has_other:
+                self._replaced = now
         if self.leads and now - max(self._repaired, self._moved) >= SILENCE_MS:
             writer = self.log.snapshot_writer
             if writer is not None and writer != self.name:
-                # Readers wait for the rest of a snapshot that nobody writes.
-                self._repair(NOTHING, now)
+                # Readers wait for the rest of a snapshot that nobody writes, and take no slices.
+                self._repaired = now
+                self._begin_anew(_UNFINISHED)
             elif self.log.is_missing and self.log.end is not None:
                 self._repair(self.log.end, now)
         if now >= self._heartbeat_due:
@@ -212,6 +252,8 @@ class MetadataWatcher:
         self.waiting_bytes -= len(made.data)
         if isinstance(made.record, MetadataSlice | SnapshotFinished):
             self.published = made.record.seq
+        if not isinstance(made.record, MetadataSlice | MetadataHeartbeat):
+            self._has_open_snapshot = not isinstance(made.record, SnapshotFinished)
         return made
 
     @property
@@ -230,10 +272,28 @@ class MetadataWatcher:
         self.restart_at = place
         self._waiting.clear()
         self.waiting_bytes = 0
+        self._has_open_snapshot = False
+
+    def _begin_anew(self, reason: str) -> None:
+        """Write all that the metadata log holds, in the next generation."""
+        self.generation = max(self.generation, self.log.generation) + 1
+        self._republish_to = 0
+        self._go_on_from(NOTHING)
+        self.maker.snapshot_reason = reason
+
+    def _forget_snapshot(self) -> None:
+        """Drop the beginning of a snapshot that nobody has seen."""
+        self.maker.is_in_snapshot = False
+        kept = [each for each in self._waiting if isinstance(each.record, MetadataSlice)]
+        self._waiting = deque(kept)
+        self.waiting_bytes = sum(len(each.data) for each in kept)
 
     def _repair(self, place: EpochEnd, now: int) -> None:
         self.repairs += 1
         self._repaired = now
+        if self._has_open_snapshot:
+            self._begin_anew(_UNFINISHED)
+            return
         self._republish_to = max(self._held, self.published)
         self._go_on_from(place)
 
@@ -296,10 +356,8 @@ class MetadataWatcher:
             self._waiting_since = now
         self.published = max(self.published, self._held)
 
-    def _is_needed(self, now: int) -> bool:
+    def _is_stuck(self, now: int) -> bool:
         """Return whether nobody else writes what waits here."""
-        if now - self._heard > SILENCE_MS:
-            return True
         stood = now - max(self._moved, self._waiting_since)
         has_news = any(_is_news(made) for made in self._waiting)
         return has_news and stood > SILENCE_MS

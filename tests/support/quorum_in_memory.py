@@ -140,7 +140,13 @@ class Quorum:
     def append_something(self, leader: Controller) -> None:
         """Append what an active controller may write next; a transaction spans some batches."""
         topics = [
-            Written("TopicRecord", {"name": f"t{self._topics + each}", "topic_id": uuid_of(each)})
+            Written(
+                "TopicRecord",
+                {
+                    "name": f"t{self._topics + each}",
+                    "topic_id": uuid_of(1_000_000 + self._topics + each),
+                },
+            )
             for each in range(self.rng.randrange(1, 4))
         ]
         self._topics += len(topics)

@@ -130,9 +130,9 @@ def _admit_heartbeat(state: ClusterState, kraft: KraftState, record: MetadataHea
 
 def _admit_start(state: ClusterState, kraft: KraftState, record: SnapshotStarted) -> Admitted:
     log = state.control.log
-    position, reading = log.position, kraft.snapshot
+    position = log.position
     is_same = record.generation == position.generation
-    if is_same and record.end <= (kraft.end if reading is None else reading.end - 1):
+    if is_same and record.end <= kraft.end:
         return _drop(state)
     seq = min(record.end, position.seq + 1) if is_same else 1
     if not is_same:
