@@ -229,7 +229,7 @@ def test_who_cannot_be_reached_is_asked_once_in_a_while() -> None:
 def test_an_answer_that_is_late_gets_more_time() -> None:
     """Over a slow line a large answer takes long: the time doubles up to a bound, and is short again after a success."""
     play = following()
-    for factor in (2, 4, 8, 10, 10):
+    for factor in (2, 4, 8, 15, 15):
         play.fail(is_late=True)
         play.now += RETRY_S
         ask = play.ask()
