@@ -254,6 +254,16 @@ def test_no_leader_is_what_a_voter_says_of_a_newer_epoch() -> None:
     assert (play.ask().endpoint, play.fetch().leader_epoch) == (A, 9)
 
 
+def test_no_leader_is_known_before_any_was_seen() -> None:
+    """At its start an observer knows the epoch of the record before it, which had a leader."""
+    play = Play(EpochEnd(40, 3))
+    play.answer(named(-1, 3))
+    assert play.observer.status.no_leader_since is None
+    play.pause()
+    play.answer(named(-1, 4, ErrorCode.FENCED_LEADER_EPOCH))
+    assert play.observer.status.no_leader_since == play.now
+
+
 def test_who_cannot_be_reached_is_asked_once_in_a_while() -> None:
     """All that are known are tried, each once within RETRY_S; since when nobody answers is known."""
     play = following()
