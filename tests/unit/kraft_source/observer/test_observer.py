@@ -17,6 +17,7 @@ from kraft_source.observer.observer import (
     RETRY_S,
     Ask,
     Observer,
+    ObserverStatus,
     Pause,
 )
 from kraft_source.observer.released import AnotherHistory, Committed, SnapshotComplete
@@ -153,6 +154,15 @@ def test_an_older_kafka_is_asked_again_soon_and_not_for_ever() -> None:
     play.answer(FetchAnswer(high_watermark=1), after_s=1)
     play.answer(FetchAnswer(records=batch(1), high_watermark=1))
     assert play.fetch().max_wait_ms == FOLLOW_UP_MS
+
+
+def test_a_first_answer_may_hold_what_is_not_committed() -> None:
+    """Also then an older Kafka is asked again soon."""
+    play = Play()
+    assert play.observer.status == ObserverStatus(None, None, None, None, -1, None, "")
+    play.answer(named(2, 5))
+    play.answer(FetchAnswer(leader=EpochLeader(2, 5), records=batch(0), high_watermark=0))
+    assert play.fetch() == Fetch(1, 5, 5, FOLLOW_UP_MS, 0)
 
 
 def test_a_newer_kafka_is_told_what_we_know_and_waits() -> None:
