@@ -108,11 +108,6 @@ class SnapshotRecord(MetadataLogRecord, frozen=True):
     epoch: Int32
 
     @property
-    def seq(self) -> int:
-        """The offset that follows."""
-        return self.end
-
-    @property
     def position(self) -> Position:
         """Where a log ends that includes the snapshot."""
         return new_tuple(Position, (self.generation, self.end))

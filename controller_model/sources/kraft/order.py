@@ -37,6 +37,8 @@ def admit(state: ClusterState, record: AnyMetadataRecord) -> Admitted:
     kraft, position = kraft_of(control), control.log.position
     if kraft.is_applying:
         kraft.is_applying = kraft.is_whole = False
+        if kraft.snapshot is not None:
+            kraft.snapshot.is_whole = False
     if record.generation < position.generation:
         return _drop(state)
     if isinstance(record, MetadataSlice):
@@ -159,6 +161,7 @@ def _admit_part(
         return _drop(state)
     if number != reading.parts + 1:
         reading.is_whole = False
+    reading.parts = number
     kraft.is_applying = True
     return record, []
 

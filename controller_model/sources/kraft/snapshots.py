@@ -33,11 +33,12 @@ from controller_model.records.metadata_log import (
 )
 from controller_model.sources.kraft.brokers import end_registration
 from controller_model.sources.kraft.reading import NO_CAUSE, UNKNOWN_EPOCH, Reading
-from controller_model.sources.kraft.state import KraftState, SnapshotReading
+from controller_model.sources.kraft.state import KraftState, SnapshotReading, quorum_of
 from controller_model.sources.kraft.topics import end_topic
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import mark_incomplete
 from controller_model.state.source import Handle
+from controller_model.state.topic_state import TopicState
 
 
 def reading_of(
@@ -150,11 +151,11 @@ def sweep(reading: Reading, snapshot: SnapshotReading) -> list[AnyEvent]:
         )
         fact = BrokerConfigIs(reading.stamp, broker_name, *_kept(named, min_isr, unclean))
         events += reading.state_fact(fact)
-    if control.quorum is not None:
-        for feature in sorted(control.quorum.features.keys() - set(snapshot.features)):
-            events += reading.state_fact(FeatureIs(reading.stamp, feature, None))
-        for each in sorted(control.quorum.controllers.keys() - set(snapshot.controllers)):
-            events += reading.state_fact(RegisteredControllerIs(reading.stamp, each, None))
+    quorum = quorum_of(control)
+    for feature in sorted(quorum.features.keys() - set(snapshot.features)):
+        events += reading.state_fact(FeatureIs(reading.stamp, feature, None))
+    for each in sorted(quorum.controllers.keys() - set(snapshot.controllers)):
+        events += reading.state_fact(RegisteredControllerIs(reading.stamp, each, None))
     return events
 
 
@@ -163,9 +164,7 @@ def _sweep_topic(
 ) -> list[AnyEvent]:
     """Drop a topic that is not named, or what of it is not."""
     state = reading.state
-    topic = state.topics.peek(name)
-    if topic is None:
-        return []
+    topic = state.topics.peek(name) or TopicState(name)
     if count is None and topic.exists:
         return end_topic(reading, name, topic.topic_id)
     events: list[AnyEvent] = []

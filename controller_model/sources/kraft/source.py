@@ -35,7 +35,12 @@ from controller_model.sources.kraft.reading import (
     Reading,
     cause_of,
 )
-from controller_model.sources.kraft.state import KraftState, SnapshotReading, kraft_of
+from controller_model.sources.kraft.state import (
+    KraftState,
+    SnapshotReading,
+    kraft_of,
+    quorum_of,
+)
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import mark_incomplete, mark_verified
 from controller_model.state.control_plane import ControlPlane
@@ -124,8 +129,6 @@ class KraftSource(Source):
         elif isinstance(record, SnapshotPart):
             reading = snapshots.reading_of(state, kraft, record, handle)
             events += _read_all(reading, record.records)
-            if kraft.snapshot is not None:
-                kraft.snapshot.parts += 1
             is_sampled = False
         else:
             events += snapshots.finish(state, kraft, record, handle)
@@ -242,8 +245,7 @@ def _apply_slice(
     is_caught_up = record.high_watermark is None or record.seq >= record.high_watermark
     if record.high_watermark is not None and is_caught_up:
         stamp = Stamp(record.observed_at, log.position)
-        view = state.control.quorum
-        unreachable = None if view is None else view.unreachable_since
+        unreachable = quorum_of(state.control).unreachable_since
         fact = QuorumIs(stamp, None, None, record.high_watermark, unreachable_since=unreachable)
         handle(state, fact)
     events += _count_unknown(state, kraft, record)
@@ -262,16 +264,11 @@ def _read_all(
         record = records[index]
         if batch is not None:
             reading.offset = batch.offset_of(index)
-        reader = READERS.get(type(record))
-        if reader is not None:
-            events += reader(reading, record)
-            index += 1
-            continue
+        index += 1
         if not isinstance(record, kafka.Partition):
-            index += 1
+            events += READERS[type(record)](reading, record)
             continue
         together = [record]
-        index += 1
         while index < len(records):
             following = records[index]
             if not isinstance(following, kafka.Partition) or following.topic_id != record.topic_id:
@@ -293,9 +290,9 @@ def _count_unknown(
     state: ClusterState, kraft: KraftState, record: MetadataSlice | SnapshotFinished
 ) -> list[AnyEvent]:
     """Count records of a newer Kafka that the watcher could not read: what they changed is not held."""
-    quorum_view = state.control.quorum
-    if not record.unknown or quorum_view is None:
+    if not record.unknown:
         return []
+    quorum_view = quorum_of(state.control)
     for kind, count in record.unknown.items():
         quorum_view.unknown[kind] = quorum_view.unknown.get(kind, 0) + count
     state.control.log.view.unreadable += sum(record.unknown.values())

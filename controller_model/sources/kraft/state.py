@@ -1,8 +1,11 @@
 """What the state of a cluster holds for the metadata log as its source, and nobody else reads."""
 
+from typing import cast
+
 import msgspec
 
 from controller_model.records.metadata_log import NO_EPOCH
+from controller_model.records.quorum import QuorumView
 from controller_model.state.control_plane import ControlPlane
 
 EPOCHS_KEPT = 200
@@ -70,3 +73,8 @@ def kraft_of(control: ControlPlane) -> KraftState:
     """Return what a cluster's state holds for the metadata log."""
     source: KraftState = control.source
     return source
+
+
+def quorum_of(control: ControlPlane) -> QuorumView:
+    """Return what views show of the quorum: a KRaft cluster has it from the start (`KraftSource.adopt`)."""
+    return cast("QuorumView", control.quorum)

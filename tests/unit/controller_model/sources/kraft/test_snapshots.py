@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from controller_model.kafka import metadata_records as kafka
 from controller_model.records.events import Incomplete, Verified
-from controller_model.records.metadata_log import SnapshotFinished, SnapshotStarted
-from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
+from controller_model.records.metadata_log import SnapshotFinished, SnapshotPart, SnapshotStarted
+from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
 from tests.unit.controller_model.sources.kraft.test_records import a_cluster
 
 
@@ -33,6 +36,39 @@ def test_what_a_snapshot_does_not_name_goes() -> None:
     assert fold.cluster.quorum is not None
     assert fold.cluster.quorum.features == cluster.features
     assert fold.views()["prod/broker/3"].record.fenced is None
+
+
+def test_what_the_log_stated_of_brokers_and_controllers_goes_as_well() -> None:
+    """Configurations of brokers and registered controllers that a snapshot does not name; levels that it names stay."""
+    cluster = a_cluster()
+    cluster.write(
+        kafka.Config(4, "1", kafka.MIN_ISR, "3"),
+        kafka.Config(4, "", kafka.UNCLEAN, "true"),
+        kafka.RegisterController(3000, uuid(1)),
+        kafka.RegisterController(3001, uuid(2)),
+        kafka.KRaftVersion(1),
+    )
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    cluster.tick(1_000)
+    started, part, *rest = Watcher(cluster).snapshot()
+    assert isinstance(part, SnapshotPart)
+    more = (kafka.KRaftVersion(1), kafka.RegisterController(3001, uuid(2)))
+    fold.feed([started, msgspec.structs.replace(part, records=(*part.records, *more)), *rest])
+    quorum = fold.cluster.quorum
+    assert quorum is not None
+    assert set(quorum.controllers) == {3001}
+    assert quorum.features == {"metadata.version": 25, "kraft.version": 1}
+    assert fold.cluster.config.broker_min_isr == fold.cluster.config.broker_unclean == {}
+
+
+def test_a_heartbeat_during_a_snapshot_asks_for_nothing() -> None:
+    """What lies behind the snapshot is asked for when it has been read."""
+    cluster = a_cluster()
+    fold = a_gap(cluster)
+    snapshot = Watcher(cluster).snapshot(2)
+    fold.feed(snapshot[:2]).feed([Watcher(cluster).heartbeat(end=cluster.end + 9)])
+    assert fold.cluster.resync_wanted is None
+    assert fold.cluster.log.resync_under_way
 
 
 def test_a_topic_that_was_created_again_unseen_is_another() -> None:
