@@ -42,7 +42,7 @@ def read_leader_change(reading: Reading, record: LeaderChange) -> list[AnyEvent]
     control, kraft, stamp = reading.state.control, reading.kraft, reading.stamp
     is_first = reading.after_epoch == NO_EPOCH
     skipped = reading.epoch - (0 if is_first else reading.after_epoch) - 1
-    if skipped > 0:
+    if skipped > 0 and control.log.baseline:
         reading.state_fact(CandidaciesAre(stamp, quorum_of(control).candidacies + skipped))
     events: list[AnyEvent] = []
     vacant_since = None  # nothing says that there was a controller before
@@ -106,6 +106,8 @@ def read_controller(reading: Reading, record: RegisterController) -> list[AnyEve
 
 def read_migration_state(reading: Reading, record: ZkMigrationState) -> list[AnyEvent]:
     """Read how far a migration from ZooKeeper is."""
+    if reading.snapshot is not None:
+        reading.snapshot.has_migration = True
     return reading.state_fact(MigrationStateIs(reading.stamp, record.zk_migration_state))
 
 

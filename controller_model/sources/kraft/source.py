@@ -38,6 +38,7 @@ from controller_model.sources.kraft.reading import (
 from controller_model.sources.kraft.state import (
     KraftState,
     SnapshotReading,
+    count_from,
     kraft_of,
     quorum_of,
 )
@@ -206,6 +207,7 @@ def _apply_slice(
 ) -> tuple[list[AnyEvent], bool]:
     log, generation, epoch = state.control.log, record.generation, record.epoch
     events: list[AnyEvent] = []
+    count_from(state.control, record.first)
     if kraft.replaces:
         kraft.replaces = False
         log.views_from = log.position
@@ -213,7 +215,8 @@ def _apply_slice(
             state, kraft, handle, record.observed_at, generation, record.first, epoch, NO_CAUSE
         )
         events += snapshots.sweep(reading, SnapshotReading("", 0, 0, 0, 0))
-    if not log.baseline:
+    if not kraft.is_counting:
+        kraft.is_counting = True
         # The log is held from its first record on, before which there was nothing.
         at = record.batches[0].at if record.batches else record.observed_at
         stamp = Stamp(at, log.position, record.first)
@@ -241,7 +244,8 @@ def _apply_slice(
     pauses = [kraft.longest_pause_ms, record.longest_pause_ms or 0]
     if None not in {kraft.appended_at, record.first_at} and record.after_epoch == epoch:
         pauses.append((record.first_at or 0) - (kraft.appended_at or 0))
-    kraft.longest_pause_ms, kraft.appended_at = max(pauses), record.observed_at
+    kraft.longest_pause_ms, kraft.appended_at = max(pauses), kraft.arrived_at
+    count_from(state.control, record.seq)
     is_caught_up = record.high_watermark is None or record.seq >= record.high_watermark
     if record.high_watermark is not None and is_caught_up:
         stamp = Stamp(record.observed_at, log.position)
@@ -264,6 +268,8 @@ def _read_all(
         record = records[index]
         if batch is not None:
             reading.offset = batch.offset_of(index)
+            if reading.offset <= reading.kraft.told_end:
+                count_from(reading.state.control, reading.offset)
         index += 1
         if not isinstance(record, kafka.Partition):
             events += READERS[type(record)](reading, record)
@@ -331,11 +337,15 @@ def _apply_heartbeat(
         if leader < 0 and epoch > kraft.epoch and kraft.appended_at is not None:
             if view.id != NO_CONTROLLER:
                 events += quorum.end_controller(reading, kraft.appended_at, at)
-        elif leader >= 0 and epoch == kraft.epoch and view.id == NO_CONTROLLER:
+        elif leader >= 0 and epoch == kraft.epoch and (view.id, view.vacant_since) == _UNKNOWN:
             # Its election was before the snapshot that was taken.
             events += handle(state, ControllerIs(stamp, leader, elected_at=None, is_same=True))
     is_caught_up = record.end == kraft.end
     return events + _verify(state, kraft, record.observed_at, is_caught_up)
+
+
+_UNKNOWN = (NO_CONTROLLER, None)
+"""Nobody is known to be the controller, nor that there is none."""
 
 
 def _verify(state: ClusterState, kraft: KraftState, at: int, is_caught_up: bool) -> list[AnyEvent]:
