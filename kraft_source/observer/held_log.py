@@ -125,7 +125,9 @@ class HeldLog:
                 records = [
                     (offset, record)
                     for offset, record in records
-                    if offset >= start and not any(offset in each for each in aborted)
+                    # A control record, such as an election, stands whatever becomes of a transaction around it.
+                    if offset >= start
+                    and (batch.is_control or not any(offset in each for each in aborted))
                 ]
             yield CommittedBatch(
                 max(batch.offset, start),

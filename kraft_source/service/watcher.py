@@ -251,7 +251,7 @@ class MetadataWatcher:
         made = self._waiting.popleft()
         self.waiting_bytes -= len(made.data)
         if isinstance(made.record, MetadataSlice | SnapshotFinished):
-            self.published = made.record.seq
+            self.published = _seq(made)
         if not isinstance(made.record, MetadataSlice | MetadataHeartbeat):
             self._has_open_snapshot = not isinstance(made.record, SnapshotFinished)
         return made
@@ -402,8 +402,9 @@ class MetadataWatcher:
 
 
 def _seq(made: Made) -> int:
+    """Return the offset behind what a record covers."""
     record = made.record
-    return record.end if isinstance(record, MetadataHeartbeat) else record.seq
+    return record.last + 1 if isinstance(record, MetadataSlice) else record.end
 
 
 def _is_news(made: Made) -> bool:

@@ -263,7 +263,7 @@ def truth(quorum: Quorum) -> Iterator[tuple[int, int, list[tuple[int, Record]]]]
                 inside = None
             elif offset in records:
                 kept.append((offset, records[offset]))
-                if inside is not None:
+                if inside is not None and not batch.is_control:
                     inside.append((offset, records[offset]))
         if inside is None:
             yield from begun
