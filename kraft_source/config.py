@@ -76,8 +76,7 @@ class KraftSettings(SourceSettings):
     def _check_cluster_id(cls, value: str) -> str:
         if value and not _CLUSTER_ID.fullmatch(value):
             raise ValueError(
-                "must be a cluster id of 22 characters, as cluster.id in a node's "
-                "meta.properties"
+                "must be a cluster id of 22 characters, as cluster.id in a node's meta.properties"
             )
         return value
 

@@ -282,7 +282,7 @@ def cluster_id_of(settings: PipelineSettings) -> str | None:
 def _controller(seen: ClusterSeen) -> str:
     if seen.controller_id is None or seen.controller_id < 0:
         return f"no controller, epoch {seen.epoch}"
-    return f"controller is broker {seen.controller_id}, epoch {seen.epoch}"
+    return f"controller is {seen.controller_id}, epoch {seen.epoch}"
 
 
 def _say(line: str) -> None:

@@ -94,7 +94,7 @@ class PublishedLog:
         index = bisect_right(self._epochs, offset, key=lambda each: each[0])
         return self._epochs[index - 1][1] if index else None
 
-    def take(self, record: PublishedRecord) -> bool:
+    def apply_record(self, record: PublishedRecord) -> bool:
         """Take the next record of the topic; return whether a reader got further by it."""
         if record.generation < self.generation:
             return False
@@ -108,12 +108,12 @@ class PublishedLog:
             self._begin(record)
         self.cluster_id = record.cluster_id or self.cluster_id
         if record.record == SLICE:
-            return self._take_slice(record)
+            return self._apply_slice(record)
         if record.record == HEARTBEAT:
             is_read = self._snapshot is None and self.end is not None
             self.is_missing = self.is_missing or (is_read and record.end > self._held)
             return False
-        return self._take_snapshot(record)
+        return self._apply_snapshot(record)
 
     def _begin(self, record: PublishedRecord) -> None:
         is_first = not self.generation
@@ -125,7 +125,7 @@ class PublishedLog:
         if not is_first:
             self.end = EpochEnd(0, 0)
 
-    def _take_snapshot(self, record: PublishedRecord) -> bool:
+    def _apply_snapshot(self, record: PublishedRecord) -> bool:
         place = (record.watcher, record.end, record.epoch)
         if record.record == _STARTED:
             if record.end > self._held:
@@ -147,7 +147,7 @@ class PublishedLog:
                 return True
         return False
 
-    def _take_slice(self, record: PublishedRecord) -> bool:
+    def _apply_slice(self, record: PublishedRecord) -> bool:
         if self._snapshot is not None:
             return False
         end = record.first if self.end is None else self.end.end_offset

@@ -190,13 +190,13 @@ class KraftService:
     def _handle(self, item: ReadBack, now: int) -> None:
         match item:
             case PublishedRecord():
-                self._watcher.take_published(item, now)
+                self._watcher.handle_published(item, now)
             case WatcherBeat():
                 self._writer.observe_beat(item)
                 self._watcher.hear(item.watcher, item.generation, now)
             case ClusterView():
                 self._writer.on_view(item, now)
-                self._watcher.take_view(item, now)
+                self._watcher.handle_view(item, now)
 
     def _observe(self, item: Observed, now: int) -> None:
         self._observing.taken(item)
@@ -204,7 +204,7 @@ class KraftService:
             return
         status = self._observing.status
         leader = None if status is None else status.leader
-        self._watcher.take_released(item.released, leader, now)
+        self._watcher.handle_released(item.released, leader, now)
         if isinstance(item.released, Committed):
             if item.released.batches:
                 self._ahead.append(item.released.batches[-1].at - clock_ms())

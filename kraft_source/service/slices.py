@@ -117,14 +117,14 @@ class SliceMaker:
         """The offset behind what was released, in slices or not."""
         return self._covered[-1].last_offset + 1 if self._covered else self.end
 
-    def take(self, released: Released, leader: EpochLeader | None) -> list[Made]:
+    def handle_released(self, released: Released, leader: EpochLeader | None) -> list[Made]:
         """Return the records that something released makes, but for AnotherHistory, which needs another generation.
 
         `leader`: who leads, and in which epoch, where that is known.
         """
         match released:
             case Committed():
-                return list(self._take_batches(released))
+                return list(self._cover(released))
             case SnapshotOpened(snapshot, at):
                 return list(self._start_snapshot(snapshot, at))
             case SnapshotChunk():
@@ -139,7 +139,7 @@ class SliceMaker:
         covered, self._covered = self._covered, []
         return list(self._slices(covered))
 
-    def _take_batches(self, committed: Committed) -> Iterator[Made]:
+    def _cover(self, committed: Committed) -> Iterator[Made]:
         self.high_watermark = committed.high_watermark
         is_news = False
         for batch in committed.batches:

@@ -123,7 +123,7 @@ class MetadataWatcher:
         """
         for record in records:
             self._check_kind(record)
-            self.log.take(record)
+            self.log.apply_record(record)
             self._note_appended(record.observed_at, now)
         self.generation = max(1, generation, self.log.generation)
         self._heard = now - SILENCE_MS - 1 if is_alone else now
@@ -137,7 +137,7 @@ class MetadataWatcher:
         self.restart_at = None
         return place
 
-    def take_released(self, released: Released, leader: EpochLeader | None, now: int) -> None:
+    def handle_released(self, released: Released, leader: EpochLeader | None, now: int) -> None:
         """Take what an observer has released."""
         if isinstance(released, AnotherHistory):
             self._begin_history(now)
@@ -148,16 +148,16 @@ class MetadataWatcher:
                 self._begin_anew(_UNFINISHED)
                 return
             self._forget_snapshot()
-        for made in self.maker.take(released, leader):
+        for made in self.maker.handle_released(released, leader):
             if not self._add(made, now):
                 return
         if self.maker.appended_at is not None:
             self._note_appended(self.maker.appended_at, now)
 
-    def take_published(self, record: PublishedRecord, now: int) -> None:
+    def handle_published(self, record: PublishedRecord, now: int) -> None:
         """Take the next record that the topic holds, whoever wrote it."""
         self._check_kind(record)
-        has_moved = self.log.take(record)
+        has_moved = self.log.apply_record(record)
         is_ours = record.watcher == self.name
         if self.log.generation > self.generation:
             self._join(now)
@@ -182,7 +182,7 @@ class MetadataWatcher:
         if self.name > watcher and now - self._replaced > REPLACED_MS:
             self.leads = False
 
-    def take_view(self, view: ClusterView, now: int) -> None:
+    def handle_view(self, view: ClusterView, now: int) -> None:
         """Answer what the fold asks for."""
         self._note_reading(view, now)
         wanted = view.resync_wanted
@@ -223,13 +223,7 @@ class MetadataWatcher:
             if has_other:
                 self._replaced = now
         if self.leads and now - max(self._repaired, self._moved) >= SILENCE_MS:
-            writer = self.log.snapshot_writer
-            if writer is not None and writer != self.name:
-                # Readers wait for the rest of a snapshot that nobody writes, and take no slices.
-                self._repaired = now
-                self._begin_anew(_UNFINISHED)
-            elif self.log.is_missing and self.log.end is not None:
-                self._repair(self.log.end, now)
+            self._fill_hole(now)
         if now >= self._heartbeat_due:
             self._heartbeat_due = now + self._heartbeat_ms
             for made in self.maker.flush():
@@ -239,6 +233,16 @@ class MetadataWatcher:
                 if self._waiting and isinstance(self._waiting[-1].record, MetadataHeartbeat):
                     self.waiting_bytes -= len(self._waiting.pop().data)
                 self._append(heartbeat, now)
+
+    def _fill_hole(self, now: int) -> None:
+        """Write what readers of the topic lack, if there is anything."""
+        writer = self.log.snapshot_writer
+        if writer is not None and writer != self.name:
+            # Readers wait for the rest of a snapshot that nobody writes, and take no slices.
+            self._repaired = now
+            self._begin_anew(_UNFINISHED)
+        elif self.log.is_missing and self.log.end is not None:
+            self._repair(self.log.end, now)
 
     def wait_ms(self, now: int) -> int:
         """Return after how long `tick` may have something to do."""

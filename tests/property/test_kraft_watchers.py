@@ -57,7 +57,7 @@ class Side:
         )
         messages = world.kafka.messages
         records = [each for message in messages[-TAIL:] for each in decode_published(message)]
-        beat = next(iter(world.kafka.beats[-1:]), None)
+        beat = world.kafka.beats[-1] if world.kafka.beats else None
         self._heard = len(world.kafka.beats)
         highest = max([each.generation for each in records], default=0 if beat is None else beat[1])
         is_alone = beat is None or world.now - beat[2] > 3
@@ -78,7 +78,7 @@ class Side:
             released = released._replace(
                 at=next(each.at for each in reversed(committed) if each.offset <= last)
             )
-        self.watcher.take_released(released, observer.status.leader, self._world.now_ms)
+        self.watcher.handle_released(released, observer.status.leader, self._world.now_ms)
 
     def poll(self, rng: Random) -> None:
         """Go on by one tick."""
@@ -89,7 +89,7 @@ class Side:
             world.kafka.messages.append(self._sent.pop(0)[1])
         if has_kafka and self._read < len(world.kafka.messages):
             for record in decode_published(world.kafka.messages[self._read]):
-                self.watcher.take_published(record, now)
+                self.watcher.handle_published(record, now)
             self._read += 1
         if has_kafka:
             for name, generation, _ in world.kafka.beats[self._heard :]:
@@ -172,7 +172,7 @@ class WatchedWorld(World):
         self.fold.feed(new)
         if self.records:
             for side in self.sides:
-                side.watcher.take_view(self.fold.cluster, self.now_ms)
+                side.watcher.handle_view(self.fold.cluster, self.now_ms)
 
 
 def play(seed: int, *, watchers: int) -> WatchedWorld:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ CLUSTER = "prod"
 
 def settings_for(cluster: KraftCluster, broker: KraftBroker, **options: Any) -> KraftSettings:
     """Return a watcher's settings, with topics of its own."""
-    given = {
+    given: dict[str, Any] = {
         "cluster": CLUSTER,
         "controllers": cluster.quorum.bootstrap_controllers,
         "controller_cluster_id": cluster.quorum.cluster_id,
@@ -81,7 +82,7 @@ def shown(fold: KraftFold) -> dict[str, dict[int, tuple[Any, ...]]]:
     """Return each topic's partitions as a fold shows them."""
     return {
         view.name: {
-            number: (sorted(replicas), sorted(isr), leader)
+            number: (sorted(replicas or ()), sorted(isr or ()), leader)
             for number, replicas, isr, leader in zip(
                 view.partitions, view.replicas, view.isr, view.leader, strict=True
             )
@@ -94,7 +95,7 @@ def shown(fold: KraftFold) -> dict[str, dict[int, tuple[Any, ...]]]:
 def truth(admin: AdminClient) -> dict[str, dict[int, tuple[Any, ...]]]:
     """Return each topic's partitions as a broker tells them."""
     return {
-        topic.topic: {
+        str(topic.topic): {
             number: (sorted(each.replicas), sorted(each.isrs), each.leader)
             for number, each in topic.partitions.items()
         }
@@ -165,7 +166,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
         )
         heartbeat = wait_until(
             lambda: [e for e in published.read()[before:] if isinstance(e, MetadataHeartbeat)],
-            lambda seen: seen and seen[-1].quorum is not None,
+            lambda seen: bool(seen) and seen[-1].quorum is not None,
         )[-1]
     finally:
         for watcher in watchers:
@@ -179,9 +180,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     assert heartbeat.quorum is not None
     assert {each.replica_id for each in heartbeat.quorum.voters} == set(quorum.controllers)
     slices = [each for each in published.records if isinstance(each, MetadataSlice)]
-    repeated = sum(
-        after.first <= before.last for before, after in zip(slices, slices[1:], strict=False)
-    )
+    repeated = sum(after.first <= before.last for before, after in itertools.pairwise(slices))
     assert repeated <= len(slices) // 4
     published.close()
 
