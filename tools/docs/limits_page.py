@@ -454,6 +454,8 @@ UNSUPERVISED = {
     "kcm/demo/cluster.py": "`kcm demo` only: writes to the demo's Kafka",
     "kcm/demo/truth.py": "`kcm demo` only: reads the demo's ZooKeeper",
     "kcm/doctor/findings.py": "a check of `kcm doctor`, which does not wait for it longer than its time",
+    "kraft_source/service/observing.py": "observes the metadata log: its end ends the watcher. Each request to a controller has a deadline; while the "
+    "pipeline's Kafka takes nothing, it waits on purpose",
     "pipeline/queued_file.py": "writes the log. Nothing waits for it but the end of the process, for a second; lines that it cannot write are counted",
     "pipeline/supervised_thread.py": "the supervised threads themselves",
     "streaming/session.py": "asks Spark to stop, for some seconds; then the JVM is killed",
