@@ -16,7 +16,7 @@ help:
 	@echo "make test      the tests that answer soonest, on real servers (TESTS=\"tests/unit/kcm -x\": these, with pytest's options)"
 	@echo "make test-all  all tests: what the marker \`full\` keeps out of make test as well"
 	@echo "make lint      ruff, mypy, import contracts, words, generated files in step"
-	@echo "make generate  dashboards, rules, reference pages"
+	@echo "make generate  dashboards, rules, reference pages, tables of Kafka's messages"
 	@echo "make bench     all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
 	@echo "make clean     remove what the other targets made in this folder"
 	@echo "More, as python -m ... in .venv: tests.simulation, tests.faults, tests.mutation, tests.support.repeated, tools.coverage, tools.lock, tools.sbom (CONTRIBUTING.md)"
@@ -53,6 +53,7 @@ lint: setup
 generate: setup
 	@$(BIN)/python -m dashboards
 	@$(BIN)/python -m tools.docs
+	@$(BIN)/python -m tools.kraft
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

@@ -104,6 +104,13 @@ class Beats:
             return  # the next beat may be accepted
         self._in_flight = True
 
+    def continue_from(self, beat: WatcherBeat) -> None:
+        """Go on behind the numbers of another watcher of the same generation: readers take only larger ones."""
+        if beat.generation > self._generation:
+            self._generation, self._number = beat.generation, 0
+        if beat.generation == self._generation:
+            self._number = max(self._number, beat.number)
+
     def pop_refusal(self) -> str | None:
         """Return why Kafka has begun to refuse beats, once for each time; None when it has not."""
         refusal, self._refusal = self._refusal, None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from controller_model.records.views import ClusterView
+from controller_model.records.views import ClusterView, WatcherBeat
 from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import get_logger
@@ -21,7 +21,7 @@ from source_log.fold_lag import FoldLag
 from source_log.lease import Lease, LeaseLostError, LeaseStatus
 from source_log.log_completeness import LogCompleteness
 from source_log.publisher import Publisher
-from source_log.readback import History, ReadBack, Readback
+from source_log.readback import DecodeRecords, History, ReadBack, Readback
 from source_log.recorder import LogRecorder
 
 CLOSE_TIMEOUT_S = 2.0
@@ -59,14 +59,15 @@ class LogWriter:
         recorder: LogRecorder,
         *,
         on_lead: Callable[[bool], None],
+        decode: DecodeRecords | None = None,
     ) -> None:
-        """Open the producers and the reader. `on_lead` is told whether this watcher may write."""
+        """Open the producers and the reader. `on_lead` is told whether this watcher may write; `decode`: see `Readback`."""
         name = recorder.generations.name
         self._lease, self._recorder, self._on_lead = lease, recorder, on_lead
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=name)
         self.publisher = Publisher(settings, topics)
         self._beats = Beats(settings, topics, name)
-        self._readback = Readback(settings, topics, name)
+        self._readback = Readback(settings, topics, name, decode)
         self._fold_lag = FoldLag()
         self.completeness = LogCompleteness()
         self._unproven = False
@@ -194,6 +195,10 @@ class LogWriter:
         refusal = self._beats.pop_refusal()
         if refusal is not None:
             self._log.warning("the pipeline's Kafka refuses the watcher's beats", reason=refusal)
+
+    def observe_beat(self, beat: WatcherBeat) -> None:
+        """Note a beat of another watcher of our generation, so that ours follow it."""
+        self._beats.continue_from(beat)
 
     def close(self) -> None:
         """Publish what waits while the lease is valid, drop it otherwise, and leave Kafka."""

@@ -52,8 +52,12 @@ class ViewsCut(NamedTuple):
     """Kafka no longer holds views that were read back, or were next to be read."""
 
 
-ReadBack = ClusterView | OtherWatcher | ViewsCut
-"""What arrives after the start: a ClusterView is the fold's view of our cluster."""
+ReadBack = ClusterView | OtherWatcher | ViewsCut | WatcherBeat
+"""What arrives after the start: a ClusterView is the fold's view of our cluster. A beat is another watcher's, and is
+passed on only where records are `decoded` by the source."""
+
+DecodeRecords = Callable[[bytes], Sequence[OtherWatcher]]
+"""How a source reads a message of its log back."""
 
 
 class History(NamedTuple):
@@ -62,6 +66,10 @@ class History(NamedTuple):
     generation: int
     """The highest generation of our cluster in the log, the views or a beat; 0 for a new cluster."""
     view: ClusterView | None
+    records: Sequence[OtherWatcher] = ()
+    """The newest records of our cluster, in their order; none unless the source decodes them."""
+    beat: WatcherBeat | None = None
+    """The newest beat of our cluster, be it from long ago."""
 
 
 _origins = msgspec.json.Decoder(list[OtherWatcher])
@@ -70,7 +78,17 @@ _origins = msgspec.json.Decoder(list[OtherWatcher])
 class Readback:
     """Follows the views and the log of one cluster; `check` raises the error that ended the thread."""
 
-    def __init__(self, settings: SourceSettings, topics: EnsuredTopics, watcher: str) -> None:
+    def __init__(
+        self,
+        settings: SourceSettings,
+        topics: EnsuredTopics,
+        watcher: str,
+        decode: DecodeRecords | None = None,
+    ) -> None:
+        """`decode` reads every record of our cluster, our own as well; None: it is enough who else writes."""
+        self._decode_records = decode
+        self._tail: Sequence[OtherWatcher] = ()
+        self._beat: WatcherBeat | None = None
         self._cluster = cluster = settings.cluster
         self._key = cluster.encode()
         self._view_key = f"{cluster}/cluster".encode()
@@ -116,7 +134,8 @@ class Readback:
                 continue
             self._missing.reset()
             of_view = view.as_of.generation if view else 0
-            return History(max(generation or 0, of_view, self._beat_generation), view)
+            highest = max(generation or 0, of_view, self._beat_generation)
+            return History(highest, view, self._tail, self._beat)
         return None
 
     def follow(self, put: Callable[[ReadBack], None]) -> None:
@@ -142,13 +161,12 @@ class Readback:
         for record in batch.records:
             self._check_cluster(record)
             if record.topic == self._views[0]:
-                view = self._view(record)
+                view = self._view(record) or self._other_beat(record)
                 if view is not None:
                     put(view)
                 continue
-            origin = self._origin(record)
-            if origin is not None and origin.watcher != self._watcher:
-                put(origin)
+            for written in self._written(record):
+                put(written)
         for notice in batch.notices:
             if notice.trouble is ReadTrouble.MISSING:
                 self._asks_for = [self._views, self._log]
@@ -225,10 +243,17 @@ class Readback:
         beats = [self._decoded(record) for record in records if record.key == self._beat_key]
         generations = [beat.generation for beat in beats if isinstance(beat, WatcherBeat)]
         self._beat_generation = max(generations, default=self._beat_generation)
+        if self._decode_records is not None:
+            self._beat = next(
+                (each for each in reversed(beats) if isinstance(each, WatcherBeat)), None
+            )
         views = map(self._view, reversed(records))
         return next((view for view in views if view is not None), None)
 
     def _last_generation(self, records: Sequence[Record]) -> int | None:
+        if self._decode_records is not None:
+            self._tail = [each for record in records for each in self._written(record)]
+            return max((each.generation for each in self._tail), default=None)
         origins = [origin for origin in map(self._origin, records) if origin is not None]
         return max((origin.generation for origin in origins), default=None)
 
@@ -243,6 +268,23 @@ class Readback:
         except UnreadableRecordError:
             return None
         return view if view.cluster == self._cluster else None
+
+    def _other_beat(self, record: Record) -> WatcherBeat | None:
+        if self._decode_records is None or record.key != self._beat_key:
+            return None
+        beat = self._decoded(record)
+        is_other = isinstance(beat, WatcherBeat) and beat.watcher != self._watcher
+        return beat if is_other and isinstance(beat, WatcherBeat) else None
+
+    def _written(self, record: Record) -> Sequence[OtherWatcher]:
+        """Return what a record of the log says to the source."""
+        if self._decode_records is None:
+            origin = self._origin(record)
+            return () if origin is None or origin.watcher == self._watcher else (origin,)
+        if record.key != self._key or record.value is None:
+            return ()
+        read = self._decode_records(record.value)
+        return [each for each in read if each.cluster == self._cluster]
 
     def _origin(self, record: Record) -> OtherWatcher | None:
         if record.key != self._key or record.value is None:

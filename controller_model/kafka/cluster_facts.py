@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
+from controller_model.kafka.kraft_elections import EligibleLeaders
 
 REQUEST_PATHS = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
 """Znodes in which older tools ask the controller for elections and for reassignments."""
@@ -112,6 +113,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleting: bool = False
     is_known: bool = True
     """False: its state cannot be read, nor whether it has one."""
+    eligible: EligibleLeaders | None = None
+    """Who may lead besides the ISR, in a KRaft cluster with eligible leader replicas; None: nobody."""
 
     @property
     def id(self) -> TopicPartition:
@@ -156,9 +159,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The brokers of a cluster, and the defaults that apply in it."""
 
     live: frozenset[int]
-    """Registered brokers, including those that are shutting down: ZooKeeper shows no difference."""
+    """Registered brokers, including those that are shutting down: ZooKeeper shows no difference. In a KRaft cluster the
+    active ones: neither fenced nor shutting down."""
     is_kraft: bool = False
-    """A KRaft controller writes which leaders live; `live` are the brokers that are still registered."""
+    """A KRaft controller runs the cluster, and states which partitions are led: it elects by `kraft_elections`. In a
+    migration `live` are the brokers that are still registered in ZooKeeper."""
     hidden: frozenset[str] = frozenset()
     """What is not known of the cluster, by the names of `records.views.Capability`."""
     controller: int = NO_CONTROLLER
@@ -179,6 +184,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
     requests: tuple[str, ...] = ()
     """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
+    has_elr: bool = False
+    """It has eligible leader replicas (eligible.leader.replicas.version)."""
 
     def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int | None:
         """Return the ISR size below which acks=all is refused if `leader` leads; None: not known.

@@ -1,4 +1,4 @@
-"""The records of the log `kcm.changes`: what the watcher saw, in order.
+"""The records of the log `kcm.changes`: what the watcher saw, in order; of a KRaft cluster, `metadata_log`.
 
 The rule: a reader needs `path` and `data`; every other field may be absent, and an absent field
 is not checked. Records are written and read here only, so the three parts cannot disagree.
@@ -15,8 +15,9 @@ import msgspec
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position, new_tuple
-from controller_model.records.decoding import DECODING_ERRORS
+from controller_model.records.decoding import DECODING_ERRORS, Name
 from controller_model.records.election_requests import ElectionRequest
+from controller_model.records.metadata_log import METADATA_LOG_VERSION, AnyMetadataRecord
 
 VERSION = 1
 """The version that is written; a reader skips records of any other, and counts them."""
@@ -37,9 +38,6 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A znode's version. A number that is summed over records must be far narrower than the sum that can be stored."""
 Dropped = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 """A number of dropped changes; the limit is more than any watcher drops."""
-
-Name = Annotated[str, msgspec.Meta(max_length=1_000)]
-"""The name of a watcher or a server; none is longer. A view with several names of megabytes would fit into no message."""
 
 
 class ChangeKind(enum.StrEnum):
@@ -147,6 +145,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Records that are damaged or of another version; they leave a hole in the seqs."""
     requests: tuple[ElectionRequest, ...] = ()
     """Requests for elections: no watcher wrote them, they have no seq, and arrive in messages of their own."""
+    metadata: tuple[AnyMetadataRecord, ...] = ()
+    """Records of a KRaft cluster, which has no changes of znodes."""
 
 
 encode_change: Callable[[ZnodeChange], bytes] = msgspec.json.Encoder().encode
@@ -155,6 +155,10 @@ _changes_decoder = msgspec.json.Decoder(tuple[ZnodeChange, ...])
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _change_decoder = msgspec.json.Decoder(ZnodeChange)
 _request_decoder = msgspec.json.Decoder(ElectionRequest)
+_metadata_decoder = msgspec.json.Decoder(tuple[AnyMetadataRecord, ...])
+_metadata_record_decoder = msgspec.json.Decoder(AnyMetadataRecord)
+_METADATA = b'[{"record":'
+"""How a message of a KRaft cluster begins, so that it is not decoded as changes first."""
 
 
 def differ(known: int | str | None, reported: int | str | None) -> bool:
@@ -188,6 +192,13 @@ def decode_message(message: bytes) -> Batch:
 
     Raises UnreadableRecordError when the message as a whole is not an array of records.
     """
+    if message.startswith(_METADATA):
+        try:
+            metadata = _metadata_decoder.decode(message)
+        except DECODING_ERRORS:
+            return _decode_one_by_one(message)
+        read = tuple([each for each in metadata if each.v == METADATA_LOG_VERSION])
+        return Batch((), len(metadata) - len(read), metadata=read)
     try:
         changes = _changes_decoder.decode(message)
     except DECODING_ERRORS:
@@ -203,17 +214,29 @@ def _decode_one_by_one(message: bytes) -> Batch:
         raise UnreadableRecordError(f"not an array of changes: {error}") from None
     changes = []
     requests = []
+    metadata = []
     for record in records:
         try:
             change = _change_decoder.decode(record)
         except DECODING_ERRORS:
             if (request := decode_request(record)) is not None:
                 requests.append(request)
+            elif (read := decode_metadata(record)) is not None:
+                metadata.append(read)
             continue
         if change.v == VERSION:
             changes.append(change)
-    unreadable = len(records) - len(changes) - len(requests)
-    return Batch(tuple(changes), unreadable, tuple(requests))
+    unreadable = len(records) - len(changes) - len(requests) - len(metadata)
+    return Batch(tuple(changes), unreadable, tuple(requests), tuple(metadata))
+
+
+def decode_metadata(record: bytes | msgspec.Raw) -> AnyMetadataRecord | None:
+    """Return the record of a KRaft cluster; None if it is not one of this version."""
+    try:
+        read = _metadata_record_decoder.decode(record)
+    except DECODING_ERRORS:
+        return None
+    return read if read.v == METADATA_LOG_VERSION else None
 
 
 def decode_request(record: bytes | msgspec.Raw) -> ElectionRequest | None:

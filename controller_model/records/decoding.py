@@ -5,7 +5,7 @@ over a network or from a file catches `DECODING_ERRORS`, or calls `decode_record
 """
 
 import re
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ RecursionError, in skipped fields too."""
 MAX_NESTING = 64
 """Levels of nesting of a record that is kept as bytes; kcm's own have five. How many a decoder takes depends on
 the stack on which it is called, so a deeper record could be accepted here and fail a reader later."""
+
+Name = Annotated[str, msgspec.Meta(max_length=1_000)]
+"""The name of a watcher or a server; none is longer. A view with several names of megabytes would fit into no message."""
 
 _WIDEST = 2**63
 """No number of kcm's is this large, or below its negative. A number of some hundred digits does not fit into a

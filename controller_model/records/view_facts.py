@@ -5,21 +5,23 @@ from itertools import compress
 
 from controller_model.kafka.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.kafka.kraft_elections import EligibleLeaders
+from controller_model.kafka.metadata_records import ELR_VERSION
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 
 
 def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFacts:
     """Return the facts of a cluster from its views."""
     brokers = list(brokers)
-    controller = view.controller
+    controller, quorum = view.controller, view.quorum
     exist = (view.pending.preferred_election is True, view.pending.reassign_partitions is True)
     return ClusterFacts(
         live=frozenset(view.brokers_live or ()),
-        is_kraft=view.log.kraft_since is not None,
+        is_kraft=view.log.kraft_since is not None or quorum is not None,
         hidden=frozenset(view.log.hidden),
         controller=NO_CONTROLLER if controller is None else controller.id,
         controller_epoch=None
-        if controller is None or controller.migrating_to_kraft
+        if controller is None or controller.migrating_to_kraft or quorum is not None
         else controller.epoch,
         refused_below=None if controller is None else controller.refused_below,
         racks={broker.id: broker.record.rack for broker in brokers},
@@ -28,6 +30,7 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
         broker_unclean=view.config.broker_unclean,
         min_isr_assumed=view.min_isr_assumed,
         requests=tuple(compress(REQUEST_PATHS, exist)),
+        has_elr=quorum is not None and quorum.features.get(ELR_VERSION, 0) > 0,
     )
 
 
@@ -43,6 +46,7 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
         strict=True,
     )
     adding, removing, unknown = view.adding, view.removing, view.unreadable
+    elr, last_known = view.elr, view.last_known_elr
     for partition, replicas, leader, isr, leader_epoch, controller_epoch in columns:
         yield PartitionFacts(
             topic=view.name,
@@ -58,4 +62,7 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
             unclean=view.unclean,
             deleting=view.deleting,
             is_known=leader is not None or partition not in unknown,
+            eligible=EligibleLeaders(elr.get(partition, ()), last_known.get(partition, ()))
+            if partition in elr or partition in last_known
+            else None,
         )

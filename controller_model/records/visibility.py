@@ -46,6 +46,7 @@ COUNTS: Mapping[str, Needs] = {
         PARTITIONS,
     ),
     **dict.fromkeys(("preferred_imbalance", "reassigning", "replication_factor_1"), PARTITIONS),
+    **dict.fromkeys(("recovering", "isr_empty", "with_elr"), PARTITIONS),
     **dict.fromkeys(("offline", "pending_leader_writes", "preferred_electable"), LEADERS),
     "replicas_on_gone_brokers": LEADERS,
     **dict.fromkeys(("under_min_isr", "at_min_isr", "under_replicated_at_min_isr"), MIN_ISR),

@@ -34,6 +34,10 @@ _UNIT_PLACEHOLDERS = {
 }
 
 
+NO_CLUSTER: Mapping[str, str] = {"zookeeper": "", "controllers": ""}
+"""For `with_options`: a verb that watches a cluster needs its name, and takes no default."""
+
+
 def with_options(
     *classes: SettingsClass,
     defaults: Mapping[str, str] = _EMPTY,

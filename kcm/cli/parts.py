@@ -1,4 +1,4 @@
-"""The three parts as the command line knows them, and how to run one of them.
+"""The parts as the command line knows them, and how to run one of them: a watcher of either kind, fold, exporter.
 
 A part's code is imported only when it is run. So the exporter needs neither pyspark nor
 kazoo, and a missing package is reported in one line that says what to install.
@@ -15,6 +15,7 @@ from exporter.core.config import ExportSettings
 from kcm.cli.exits import traced
 from kcm.cli.options import Options, SettingsClass
 from kcm.cli.text import warn
+from kraft_source.config import KraftSettings
 from pipeline.runtime import (
     ENV_PREFIX,
     EnvironmentProblemError,
@@ -22,7 +23,7 @@ from pipeline.runtime import (
     configure_logging,
     install_stop_signal,
 )
-from pipeline.settings import CONFIG_FILE_VARIABLE, load
+from pipeline.settings import CONFIG_FILE_VARIABLE, load, read_layers
 from pipeline.stop_signal import StopSignal
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
@@ -30,7 +31,7 @@ from zk_source.config import WatchSettings
 DISTRIBUTION = "kafka-controller-monitor"
 _OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_HTTP_CONFIG_FILE", "KCM_IVY_SETTINGS"}
 _OUR_PACKAGES = {
-    "controller_model", "exporter", "kcm", "pipeline", "source_log", "streaming", "web", "zk_source",
+    "controller_model", "exporter", "kcm", "kraft_source", "pipeline", "source_log", "streaming", "web", "zk_source",
 }  # fmt: skip
 _ALIKE = 0.85
 """How similar two names must be for one to count as a misspelling of the other."""
@@ -48,15 +49,19 @@ class Part(NamedTuple):
 
 
 WATCH = Part("watch", "Watcher", WatchSettings, "zk_source.service.service")
+KRAFT_WATCH = Part(
+    "watch", "Watcher of a KRaft cluster", KraftSettings, "kraft_source.service.service"
+)
 STREAM = Part("stream", "Fold", StreamSettings, "streaming.service")
 EXPORT = Part("export", "Exporter", ExportSettings, "exporter.serve.service")
-PARTS = (WATCH, STREAM, EXPORT)
+PARTS = (WATCH, KRAFT_WATCH, STREAM, EXPORT)
+"""All of them; a pipeline has one of the watchers for each cluster."""
 
 
 class AllSettings(NamedTuple):
-    """The settings of all parts, in the order of `PARTS`."""
+    """The settings of the parts of one pipeline, in the order of `pipeline_parts`."""
 
-    watch: WatchSettings
+    watch: WatchSettings | KraftSettings
     stream: StreamSettings
     export: ExportSettings
 
@@ -74,7 +79,7 @@ def load_all(config: Path | None, options: Options) -> AllSettings:
     """Return the settings of all parts; a value that is bad for several parts is reported once."""
     loaded = []
     complaints: dict[str, None] = {}
-    for part in PARTS:
+    for part in pipeline_parts(config, options):
         try:
             loaded.append(load_part(part, config, options))
         except UsageError as error:
@@ -82,6 +87,35 @@ def load_all(config: Path | None, options: Options) -> AllSettings:
     if complaints:
         raise UsageError("\n".join(complaints))
     return AllSettings(*loaded)
+
+
+def watch_part(config: Path | None, options: Options, *, must_name: bool = False) -> Part:
+    """Return the watcher for the kind of cluster that the settings name; raises UsageError when they name two.
+
+    `must_name`: they have to name one. Otherwise it is one with ZooKeeper.
+    """
+    named = {}
+    for part, name in ((WATCH, "zookeeper"), (KRAFT_WATCH, "controllers")):
+        given = {name: options.get(name) or None}
+        origin = read_layers(part.settings, config, known=all_names(), **given).origin(name)
+        if origin != "default":
+            named[part] = origin
+    if len(named) > 1:
+        raise UsageError(
+            f"{' and '.join(named.values())}: a watcher watches one cluster, so give either zookeeper, or "
+            "controllers for a cluster in KRaft mode"
+        )
+    if must_name and not named:
+        raise UsageError(
+            "no cluster to watch is named: give --zookeeper HOST:PORT,..., or --controllers HOST:PORT,... for "
+            "a cluster in KRaft mode"
+        )
+    return next(iter(named), WATCH)
+
+
+def pipeline_parts(config: Path | None, options: Options) -> tuple[Part, Part, Part]:
+    """Return the parts of a pipeline: the watcher of its cluster, the fold, the exporter."""
+    return watch_part(config, options), STREAM, EXPORT
 
 
 def all_names() -> set[str]:

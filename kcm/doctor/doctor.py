@@ -26,6 +26,7 @@ from kcm.doctor.kafka import ABOUT, NO_TOPIC, check_kafka, same_cluster, shown_c
 from kcm.doctor.machine import check_machine
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import AsJson, Exporter, HttpConfigFile, print_json, printing
+from kraft_source.config import KraftSettings
 from pipeline.runtime import KcmError, UnreachableError
 from pipeline.topics import topic_names
 from streaming.config import StreamSettings
@@ -125,7 +126,7 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
     ends_at_s = time.monotonic() + timeout_s * WAITS_OF_TIMEOUT
     return {
         "machine": lambda: check_machine(settings.stream.java_home),
-        **_zookeeper_checks(settings.watch, watched, timeout_s / 2),
+        **_source_checks(settings.watch, watched, timeout_s / 2),
         "kafka": lambda: _of_watched(
             _found(lambda: _check_kafka(api, settings.export, timeout_s / 2), own),
             lambda: clusters_of(api, settings, *_known(watched, own, ends_at_s=ends_at_s)),
@@ -137,10 +138,13 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
     }
 
 
-def _zookeeper_checks(
-    settings: WatchSettings, watched: ClusterId, within_s: float
+def _source_checks(
+    settings: WatchSettings | KraftSettings, watched: ClusterId, within_s: float
 ) -> dict[str, Check]:
-    """Return a check for each server, so that one that is down delays no other, and one for the ensemble."""
+    """Return a check for each ZooKeeper server, so that one that is down delays no other, and one for the ensemble."""
+    if isinstance(settings, KraftSettings):
+        watched.set_result(settings.controller_cluster_id or None)
+        return {}
     if importlib.util.find_spec("kazoo") is None:
         watched.set_result(None)
         return {"zookeeper": lambda: [unknown("zookeeper", _NO_CLIENT)]}

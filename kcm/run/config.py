@@ -13,7 +13,14 @@ from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
 from kcm.cli.options import Options, default_text, option_name, placeholder, with_options
-from kcm.cli.parts import ALL_SETTINGS, PARTS, all_names, load_all, suspicious_variables
+from kcm.cli.parts import (
+    ALL_SETTINGS,
+    PARTS,
+    all_names,
+    load_all,
+    pipeline_parts,
+    suspicious_variables,
+)
 from pipeline.runtime import ENV_PREFIX
 from pipeline.settings import PipelineSettings, describe, read_layers
 
@@ -48,7 +55,8 @@ def config(
 def effective(config_file: Path | None, options: Options) -> Iterator[str]:
     """Yield the settings in effect as lines: name, value, origin."""
     rows: dict[str, tuple[str, str]] = {}
-    for part, settings in zip(PARTS, load_all(config_file, options), strict=True):
+    parts = pipeline_parts(config_file, options)
+    for part, settings in zip(parts, load_all(config_file, options), strict=True):
         own = {name: options.get(name) for name in part.settings.model_fields}
         layers = read_layers(part.settings, config_file, known=all_names(), **own)
         for name, value in describe(settings).items():
@@ -61,11 +69,12 @@ def effective(config_file: Path | None, options: Options) -> Iterator[str]:
 
 def reference() -> str:
     """Return the reference of all settings as Markdown tables, one for each part."""
-    shared = PipelineSettings.model_fields
-    tables = [_table("All parts", shared)]
+    named = dict(PipelineSettings.model_fields)
+    tables = [_table("All parts", named)]
     for part in PARTS:
         every = part.settings.model_fields
-        own = {name: field for name, field in every.items() if name not in shared}
+        own = {name: field for name, field in every.items() if name not in named}
+        named |= own
         tables.append(_table(f"{part.title} (`kcm {part.verb}`)", own))
     return "\n\n".join(tables)
 

@@ -2,24 +2,25 @@
 
 from pathlib import Path
 
-from kcm.cli.options import Options, with_options
-from kcm.cli.parts import EXPORT, STREAM, WATCH, run_part
+from kcm.cli.options import NO_CLUSTER, Options, with_options
+from kcm.cli.parts import EXPORT, KRAFT_WATCH, STREAM, WATCH, run_part, watch_part
 from kcm.servers.class_archive import find_class_archive
 from kcm.servers.jars import ensure_jars
 from pipeline.java import use_java
 from streaming.config import StreamSettings
 
 
-@with_options(WATCH.settings)
+@with_options(WATCH.settings, KRAFT_WATCH.settings, defaults=NO_CLUSTER)
 def watch(config: Path | None, options: Options) -> int:
-    """Watch one cluster's ZooKeeper and write its changes to the log.
+    """Watch one cluster's ZooKeeper, or its KRaft controllers, and write its changes to the log.
 
-    Example: kcm watch --cluster prod --zookeeper zk1:2181,zk2:2181/kafka --bootstrap-servers k1:9092
+    Examples: kcm watch --cluster prod --zookeeper zk1:2181,zk2:2181/kafka --bootstrap-servers k1:9092,
+    kcm watch --cluster prod --controllers c1:9093,c2:9093,c3:9093 --bootstrap-servers k1:9092
 
     Every option can also be given as an environment variable (--session-timeout-s as KCM_SESSION_TIMEOUT_S) or in
     the configuration file (session_timeout_s = 6). Give passwords there: arguments are visible to all users.
     """
-    return run_part(WATCH, config, options)
+    return run_part(watch_part(config, options, must_name=True), config, options)
 
 
 @with_options(STREAM.settings)

@@ -60,14 +60,14 @@ class Pipeline:
         jars: Jars,
         data_dir: Path,
         cluster: str,
-        zookeeper: str,
+        zookeeper: str | None,
         bootstrap_servers: str | None = None,
         options: Mapping[str, str] | None = None,
         http_config: Path | None = None,
     ) -> None:
         """Describe the pipeline; nothing is written or started yet.
 
-        `options` are more settings of the parts by field name. A port that is missing there, or is
+        `options` are more settings of the parts by field name: without `zookeeper`, they hold `controllers`. A port that is missing there, or is
         0, becomes a free one. KCM_ variables of this process do not reach the parts: `options`
         holds all settings. `http_config` is the client configuration for an exporter that
         `web_config_file` secures.
@@ -89,7 +89,7 @@ class Pipeline:
             "log_format": "json",
             **(options or {}),
             "cluster": cluster,
-            "zookeeper": zookeeper,
+            **({} if zookeeper is None else {"zookeeper": zookeeper}),
             "bootstrap_servers": bootstrap_servers,
         }
         web_config = self._options.get("web_config_file")

@@ -20,8 +20,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kcm.cli.exits import traced
-from kcm.cli.options import Options, with_options
-from kcm.cli.parts import ALL_SETTINGS, AllSettings, load_all, missing_package, suspicious_variables
+from kcm.cli.options import NO_CLUSTER, Options, with_options
+from kcm.cli.parts import (
+    ALL_SETTINGS,
+    AllSettings,
+    load_all,
+    missing_package,
+    suspicious_variables,
+    watch_part,
+)
 from kcm.queries.options import HttpConfigFile
 from kcm.run.exporter_client import ClusterSeen
 from kcm.run.pipeline_processes import Pipeline
@@ -38,6 +45,7 @@ from pipeline.runtime import (
 )
 from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
+from zk_source.config import WatchSettings
 
 POLL_INTERVAL_S = 0.25
 """How often the processes are checked: a death is reported, and its backoff begins, this soon."""
@@ -63,6 +71,7 @@ DataFolder = Annotated[
 @with_options(
     *ALL_SETTINGS,
     defaults={
+        **NO_CLUSTER,
         "bootstrap_servers": "a broker that is started for it",
         "checkpoint_dir": "DATA/checkpoint",
     },
@@ -76,13 +85,15 @@ def up(
 ) -> int:
     """Run the whole monitor on this machine for one of your clusters.
 
-    Example: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod
+    Examples: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod,
+    kcm up --controllers c1:9093,c2:9093,c3:9093 --cluster prod
 
     It runs the watcher, the fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the
     topics are kept on a Kafka of yours instead (not on the cluster that is watched). Every option can also be given as an
     environment variable (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give
     passwords there: arguments are visible to all users. Ctrl-C stops everything.
     """
+    watch_part(config, options, must_name=True)
     settings = load_all(config, options)
     for line in suspicious_variables():
         _say(f"warning: {line}")
@@ -98,7 +109,9 @@ def up(
                     jars=jars,
                     data_dir=folder,
                     cluster=settings.watch.cluster,
-                    zookeeper=settings.watch.zookeeper,
+                    zookeeper=settings.watch.zookeeper
+                    if isinstance(settings.watch, WatchSettings)
+                    else None,
                     bootstrap_servers=own_servers(settings),
                     options=options_of(settings),
                     http_config=http_config_file,
@@ -269,7 +282,7 @@ def cluster_id_of(settings: PipelineSettings) -> str | None:
 def _controller(seen: ClusterSeen) -> str:
     if seen.controller_id is None or seen.controller_id < 0:
         return f"no controller, epoch {seen.epoch}"
-    return f"controller is broker {seen.controller_id}, epoch {seen.epoch}"
+    return f"controller is {seen.controller_id}, epoch {seen.epoch}"
 
 
 def _say(line: str) -> None:

@@ -66,6 +66,8 @@ class JarSet(NamedTuple):
 
 
 OURS = JarSet(IVY_FILE, "the jars of Kafka and ZooKeeper (56 MB, once)")
+KAFKA_4 = JarSet(IVY_FILE.with_name("kafka-4.xml"), "the jars of Kafka 4 (43 MB, once)")
+"""The newest Kafka: a cluster to watch, never the pipeline's own."""
 
 
 def default_cache() -> Path:

@@ -1,14 +1,13 @@
-"""Real Kafka 3.9 brokers: in ZooKeeper mode to be watched, in KRaft mode for the pipeline's own topics.
+"""Real Kafka nodes: brokers in ZooKeeper mode, brokers and controllers in KRaft mode, and the pipeline's own broker.
 
 All listen on the loopback address only. A broker is ready when it answers a metadata request and
-counts itself among the live brokers of a cluster that has a controller.
+counts itself among the live brokers of a cluster that has a controller; a controller when its
+listener takes connections, for alone it leads no quorum.
 """
 
-import base64
+import socket
 import time
-import uuid
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kcm.servers.jars import Jars
-from kcm.servers.ports import HOST, free_port
+from kcm.servers.ports import HOST
+from kcm.servers.quorum import Leader, Properties, Quorum, random_id, read_leader, write_ids
 from kcm.servers.server import Server, jvm_command
 from kcm.servers.supervisor import Supervisor
 from pipeline.kafka_errors import reason_of
@@ -29,13 +29,11 @@ MESSAGE_MAX_BYTES = 8 * MIB + MIB // 2  # a message of 8 MiB and its batch's ove
 CLEANER_BUFFER_BYTES = 16 * MIB  # the default of 128 MiB is half of the heap
 EXPIRY_MARGIN_S = 10.0  # ZooKeeper expires sessions at its next tick; a busy one is late
 EXPIRY_POLL_S = 0.05  # how often to check whether a session has expired
-KRAFT_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
+PIPELINE_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
 READY_DEADLINE_S = 60.0  # three brokers at once on two busy cores take 9 s
 ANSWER_DEADLINE_S = 0.5  # a healthy broker answers within 0.06 s
 QUIET_LIBRDKAFKA: dict[str, Any] = {"log_level": 0, "error_cb": lambda _error: None}
 """Brokers start, hang and die on purpose here, so librdkafka's complaints are dropped."""
-
-Properties = Mapping[str, str | int]
 
 FRUGAL: Properties = {
     "num.network.threads": 2,
@@ -50,7 +48,6 @@ FRUGAL: Properties = {
     "transaction.state.log.min.isr": 1,
 }
 SMALL_CLUSTER: Properties = {
-    "zookeeper.connection.timeout.ms": 30_000,
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
     "controlled.shutdown.max.retries": 2,
@@ -58,8 +55,51 @@ SMALL_CLUSTER: Properties = {
 }
 
 
-class Broker(Server):
-    """What both kinds of brokers have in common."""
+class Node(Server):
+    """What brokers and controllers have in common."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        jars: Jars,
+        data_dir: Path,
+        *,
+        name: str,
+        port: int | None = None,
+        properties: Properties | None = None,
+    ) -> None:
+        """Describe a node; `properties` override the defaults of its class."""
+        super().__init__(supervisor, name, data_dir, port=port, ready_deadline_s=READY_DEADLINE_S)
+        self._jars = jars
+        self.properties = dict(properties or {})
+        """What overrides the defaults of its class, from the next start on."""
+
+    @property
+    def log_dir(self) -> Path:
+        """The folder of its logs."""
+        return self.data_dir / "logs"
+
+    @abstractmethod
+    def config(self) -> Properties:
+        """Return the properties of this kind of node."""
+
+    def prepare(self) -> list[str]:
+        """Write server.properties and return the command line."""
+        return jvm_command(
+            MAIN_CLASS,
+            self.data_dir / "server.properties",
+            {**FRUGAL, "log.dirs": str(self.log_dir), **self.config(), **self.properties},
+            classpath=self._jars.broker,
+            heap_mib=self.heap_mib,
+        )
+
+    def known_leader(self) -> Leader | None:
+        """Return the leader of its quorum that it last wrote down; None while it knows none."""
+        return read_leader(self.log_dir)
+
+
+class Broker(Node):
+    """What all kinds of brokers have in common."""
 
     def __init__(
         self,
@@ -72,30 +112,13 @@ class Broker(Server):
         port: int | None = None,
         properties: Properties | None = None,
     ) -> None:
-        """Describe a broker; `properties` override the defaults of this class."""
-        super().__init__(supervisor, name, data_dir, port=port, ready_deadline_s=READY_DEADLINE_S)
+        super().__init__(supervisor, jars, data_dir, name=name, port=port, properties=properties)
         self.broker_id = broker_id
-        self._jars = jars
-        self._extra = dict(properties or {})
 
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients, `host:port`."""
         return f"{HOST}:{self.port}"
-
-    @abstractmethod
-    def config(self) -> Properties:
-        """Return the properties of this kind of broker."""
-
-    def prepare(self) -> list[str]:
-        """Write server.properties and return the command line."""
-        return jvm_command(
-            MAIN_CLASS,
-            self.data_dir / "server.properties",
-            {**FRUGAL, **self.config(), **self._extra},
-            classpath=self._jars.broker,
-            heap_mib=self.heap_mib,
-        )
 
     def seen(self) -> str | None:
         """Return None when it serves, else its answer to a metadata request."""
@@ -174,15 +197,123 @@ class ZooKeeperModeBroker(Broker):
         return {
             **SMALL_CLUSTER,
             "broker.id": self.broker_id,
+            "zookeeper.connection.timeout.ms": 30_000,
             "zookeeper.connect": self._zookeeper_connect,
             "zookeeper.session.timeout.ms": self.session_timeout_ms,
             "auto.leader.rebalance.enable": "false",
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
-            "log.dirs": str(self.data_dir / "logs"),
         }
 
 
-class KraftBroker(Broker):
+class KraftController(Node):
+    """A controller that is no broker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        quorum: Quorum,
+        supervisor: Supervisor,
+        jars: Jars,
+        data_dir: Path,
+        *,
+        name: str | None = None,
+        properties: Properties | None = None,
+    ) -> None:
+        """Describe a voter of the quorum; None for `name` is `controller-<id>`."""
+        super().__init__(
+            supervisor,
+            jars,
+            data_dir,
+            name=name or f"controller-{node_id}",
+            port=quorum.ports[node_id],
+            properties=properties,
+        )
+        self.node_id = node_id
+        self._quorum = quorum
+
+    def config(self) -> Properties:
+        """Return the properties of a controller."""
+        return {
+            **self._quorum.properties(),
+            "process.roles": "controller",
+            "node.id": self.node_id,
+            "listeners": self._quorum.listener_of(self.node_id),
+        }
+
+    def prepare(self) -> list[str]:
+        """Format the folder if it is new, and return the command line."""
+        *java, _main, config = command = super().prepare()
+        self._quorum.format(self._supervisor, java, Path(config), self.node_id)
+        return command
+
+    def seen(self) -> str | None:
+        """Return None when its listener takes connections, else why it does not."""
+        try:
+            socket.create_connection((HOST, self.port), timeout=ANSWER_DEADLINE_S).close()
+        except OSError as error:
+            return f"{HOST}:{self.port}: {error}"
+        return None
+
+
+class KraftModeBroker(Broker):
+    """A broker whose metadata is in a quorum's log; it is a controller as well if the quorum has its id as a voter."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        quorum: Quorum,
+        supervisor: Supervisor,
+        jars: Jars,
+        data_dir: Path,
+        *,
+        session_timeout_ms: int,
+        name: str | None = None,
+        properties: Properties | None = None,
+    ) -> None:
+        """Describe the broker; it is fenced `session_timeout_ms` after its last heartbeat.
+
+        None for `name` is `kafka-<id>`.
+        """
+        name = name or f"kafka-{broker_id}"
+        super().__init__(broker_id, supervisor, jars, data_dir, name=name, properties=properties)
+        self.session_timeout_ms = session_timeout_ms
+        """Takes effect at the next start; that of the active controller counts."""
+        self._quorum = quorum
+        if self.is_voter:
+            self.ports.append(quorum.ports[broker_id])
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node is a controller, too."""
+        return self.broker_id in self._quorum.ports
+
+    def config(self) -> Properties:
+        """Return the properties of a broker in KRaft mode."""
+        own = f"PLAINTEXT://{HOST}:{self.port}"
+        listeners = [own, self._quorum.listener_of(self.broker_id)] if self.is_voter else [own]
+        return {
+            **SMALL_CLUSTER,
+            **self._quorum.properties(),
+            "process.roles": "broker,controller" if self.is_voter else "broker",
+            "node.id": self.broker_id,
+            "listeners": ",".join(listeners),
+            "advertised.listeners": own,
+            "broker.session.timeout.ms": self.session_timeout_ms,
+            "broker.heartbeat.interval.ms": self.session_timeout_ms // 4,
+            "auto.leader.rebalance.enable": "false",
+        }
+
+    def prepare(self) -> list[str]:
+        """Format the folder if it is new, and return the command line."""
+        *java, _main, config = command = super().prepare()
+        if self.is_voter:
+            self._quorum.format(self._supervisor, java, Path(config), self.broker_id)
+        else:
+            write_ids(self.log_dir, self._quorum.cluster_id, self.broker_id, random_id())
+        return command
+
+
+class KraftBroker(KraftModeBroker):
     """A single node that is broker and controller: it keeps the pipeline's own topics.
 
     Its topics and cluster id are in `data_dir` and survive restarts.
@@ -197,52 +328,28 @@ class KraftBroker(Broker):
         name: str = "pipeline-kafka",
         properties: Properties | None = None,
     ) -> None:
-        super().__init__(1, supervisor, jars, data_dir, name=name, properties=properties)
-        self.controller_port = free_port()
-        self.ports.append(self.controller_port)
-
-    def prepare(self) -> list[str]:
-        """Format the folder if it is new, and return the command line."""
-        self._format()
-        return super().prepare()
+        super().__init__(
+            1,
+            Quorum([1]),
+            supervisor,
+            jars,
+            data_dir,
+            session_timeout_ms=PIPELINE_SESSION_MS,
+            name=name,
+            properties=properties,
+        )
 
     def config(self) -> Properties:
-        """Return the properties of a single node in KRaft mode."""
+        """Return the properties of a node that keeps large messages."""
         return {
-            "process.roles": "broker,controller",
-            "node.id": self.broker_id,
-            "controller.quorum.voters": f"{self.broker_id}@{HOST}:{self.controller_port}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(self.data_dir / "logs"),
-            # after a crash the node refuses its own registration until this time has passed
-            "broker.session.timeout.ms": KRAFT_SESSION_MS,
-            "broker.heartbeat.interval.ms": KRAFT_SESSION_MS // 4,
+            **super().config(),
             "offsets.topic.num.partitions": 1,
             "transaction.state.log.num.partitions": 1,
             "message.max.bytes": MESSAGE_MAX_BYTES,
             "replica.fetch.max.bytes": MESSAGE_MAX_BYTES,
         }
 
-    def _format(self) -> None:
-        """Write what Kafka's storage tool would write; the tool needs the start of a JVM for it."""
-        path = self.data_dir / "logs" / "meta.properties"
-        if path.exists():
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(
-            f"version=1\ncluster.id={random_id()}\nnode.id={self.broker_id}\n"
-            f"directory.id={random_id()}\n"
-        )
-        partial.rename(path)
-
-
-def random_id() -> str:
-    """Return a new id in Kafka's form: 22 characters that do not begin with a hyphen."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
+    def prepare(self) -> list[str]:
+        """Write the ids alone, for which Kafka's storage tool needs the start of a JVM, and return the command line."""
+        write_ids(self.log_dir, self._quorum.cluster_id, self.broker_id, random_id())
+        return super().prepare()

@@ -24,9 +24,10 @@ from kcm.run.pipeline_processes import PARTS, Pipeline
 from kcm.run.process_restarter import ProcessRestarter
 from kcm.servers.guard import process_table
 from kcm.servers.jars import Jars
-from kcm.servers.kafka import KraftBroker, Properties, ZooKeeperModeBroker
+from kcm.servers.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.process import Process
+from kcm.servers.quorum import Properties
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX

@@ -34,15 +34,16 @@ def make_authority(folder: Path) -> None:
 
 
 def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> None:
-    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host."""
+    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host: a name, or an IPv4 address."""
     subject = ("-subj", f"/CN={name}")
     openssl(
         folder,
         *("req", "-newkey", "rsa:2048", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
         *(*subject, *(key_options or ("-nodes",))),
     )
+    kind = "IP" if host.replace(".", "").isdigit() else "DNS"
     (folder / f"{name}.ext").write_text(
-        f"subjectAltName=DNS:{host}\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+        f"subjectAltName={kind}:{host}\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
     )
     openssl(
         folder,

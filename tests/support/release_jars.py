@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from kcm.servers.jars import ensure_set
+from kcm.servers.jars import Jars, ensure_set
 from pipeline.runtime import EnvironmentProblemError
 from tests.support.releases import Release
 
 NOT_TO_BE_HAD = ("no network reaches", "the repository does not have it")
 """Parts of the tool's message where neither the tool nor kcm's tables are at fault."""
+
+
+def nodes_jars(release: Release) -> Jars:
+    """Return a release's jars as nodes of Kafka take them, or skip the test as `jars_of` does."""
+    return Jars(connector=[], broker=jars_of(release))
 
 
 def jars_of(release: Release) -> list[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller_simulator.cluster.settings import SimulatorSettings
-from kcm.servers.jars import OURS, JarSet
+from kcm.servers.jars import KAFKA_4, OURS, JarSet
 
 IVY_FILES = Path(__file__).with_name("ivy")
 CONF = "server"
@@ -106,6 +106,7 @@ KAFKA_2_8 = Release("2.8.2", _jar_set("kafka-2.8", "Kafka 2.8 (35 MB"))
 KAFKA_3_0 = Release("3.0.2", _jar_set("kafka-3.0", "Kafka 3.0 (37 MB"))
 KAFKA_3_5 = Release("3.5.2", _jar_set("kafka-3.5", "Kafka 3.5 (37 MB"))
 KAFKA_3_9 = Release("3.9.1", OURS, "broker")
+KAFKA_4_4 = Release("4.4.0", KAFKA_4, "broker")
 ZOOKEEPER_3_4 = Release("3.4.13", _jar_set("zookeeper-3.4", "ZooKeeper 3.4 (1 MB"))
 ZOOKEEPER_3_9 = Release("3.9.3", _jar_set("zookeeper-3.9", "ZooKeeper 3.9 (8 MB"))
 
@@ -117,6 +118,9 @@ OLDER_KAFKAS = (
     KafkaRelease(KAFKA_3_5, "3.6.4"),
 )
 KAFKAS = (*OLDER_KAFKAS, OLD_PROTOCOL, NEWEST_KAFKA)
+
+KRAFTS = (KAFKA_3_9, KAFKA_4_4)
+"""The oldest and the newest release that runs as a cluster in KRaft mode."""
 
 ZOOKEEPERS = (
     ZooKeeperRelease(ZOOKEEPER_3_4, "2.1 to 2.3"),

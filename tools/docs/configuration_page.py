@@ -18,7 +18,6 @@ from kcm.cli.options import Options, option_name
 from kcm.cli.parts import PARTS, Part, load_part
 from kcm.run.config import reference
 from pipeline.runtime import ENV_PREFIX, UsageError
-from pipeline.settings import PipelineSettings
 from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """Options win over environment variables, these over the folder of secrets that `secrets_dir` names, this over the
@@ -72,12 +71,13 @@ def configuration_page() -> str:
 
 def _refusals() -> Iterator[tuple[str, str]]:
     """Yield a bad value of each setting that refuses any, and the error line for it."""
-    shared = set(PipelineSettings.model_fields)
+    named: set[str] = set()
     with _no_variables_of_ours():
         for part in PARTS:
             for name, field in part.settings.model_fields.items():
-                if (part is PARTS[0]) is (name in shared) or name not in shared:
+                if name not in named:
                     yield from _refusal(part, name, field)
+            named.update(part.settings.model_fields)
         yield _error(PARTS[0], "kafka_properties", {"bootstrap.servers": "k1:9092"})
         for variable, value in (("KCM_HEARTBEAT_S", "often"), ("KCM_KAFKA_PROPERTIES", "often")):
             os.environ[variable] = value

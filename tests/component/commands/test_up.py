@@ -144,9 +144,7 @@ def test_the_pipeline_starts_restarts_a_killed_part_and_stops(
     prefix = f"up-{uuid.uuid4().hex[:8]}"
     arguments = ("--zookeeper", watched, "--bootstrap-servers", servers, "--topic-prefix", prefix)
     with running(tmp_path, *arguments) as command:
-        ready = command.says(
-            r"ready: controller is broker 0, epoch 7; metrics at (http://\S+)/metrics"
-        )
+        ready = command.says(r"ready: controller is 0, epoch 7; metrics at (http://\S+)/metrics")
         command.says("warning: the pipeline's topics are on the cluster that is watched")
 
         with running(tmp_path, *arguments) as second:
@@ -183,7 +181,7 @@ def test_a_part_that_hangs_is_killed_and_comes_back(
     prefix = f"up-{uuid.uuid4().hex[:8]}"
     arguments = ("--zookeeper", watched, "--bootstrap-servers", servers, "--topic-prefix", prefix)
     with running(tmp_path, *arguments) as command:
-        ready = command.says(r"ready: controller is broker 0, epoch 7; metrics at (http://\S+)/met")
+        ready = command.says(r"ready: controller is 0, epoch 7; metrics at (http://\S+)/met")
         hung = {verb: command.part(verb) for verb in ("watch", "export")}
         for pid in hung.values():
             assert pid is not None
@@ -207,7 +205,7 @@ def test_a_part_that_hangs_is_killed_and_comes_back(
 def test_loops_and_a_kafka_that_hang_are_found_and_come_back(watched: str, tmp_path: Path) -> None:
     """Of all three parts only the main loop hangs, while their ports answer; then the pipeline's Kafka does."""
     with running(tmp_path, "--zookeeper", watched, module="tests.support.hanging") as command:
-        ready = command.says(r"ready: controller is broker 0, epoch 7; metrics at (http://\S+)/met")
+        ready = command.says(r"ready: controller is 0, epoch 7; metrics at (http://\S+)/met")
         hung = {verb: command.part(verb) for verb in ("watch", "stream", "export")}
         for pid in hung.values():
             assert pid is not None
@@ -254,7 +252,7 @@ def test_a_killed_up_leaves_no_process_and_keeps_its_data(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
     arguments = ("--zookeeper", watched, "--java-home", str(java_home))
     with running(tmp_path, *arguments) as command:
-        command.says("ready: controller is broker 0, epoch 7")
+        command.says("ready: controller is 0, epoch 7")
         names = command.family()  # with the broker's and Spark's JVMs
         assert any("kafka.Kafka" in argv for argv in names.values())
         assert command.part("stream") in names
@@ -264,7 +262,7 @@ def test_a_killed_up_leaves_no_process_and_keeps_its_data(
         cluster_id = (command.data / "kafka/logs/meta.properties").read_text()
 
     with running(tmp_path, *arguments) as again:
-        again.says("ready: controller is broker 0, epoch 7")
+        again.says("ready: controller is 0, epoch 7")
         assert (again.data / "kafka/logs/meta.properties").read_text() == cluster_id
         assert again.end() == 0
         assert again.family() == {}

@@ -19,6 +19,7 @@ from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
+from source_log.config import SourceSettings
 from tests.component.watcher.watching import CLUSTER, LogReader, published_tree, repository, state
 from tests.support.ensemble_in_memory import digest_of
 from tests.support.hanging import command_line
@@ -31,13 +32,20 @@ STATE = "/brokers/topics/t0/partitions/0/state"
 class WatcherProcess:
     """A watcher in a process of its own."""
 
-    def __init__(self, settings: WatchSettings, log_path: Path, *, may_hang: bool = False) -> None:
+    def __init__(
+        self,
+        settings: SourceSettings,
+        log_path: Path,
+        *,
+        may_hang: bool = False,
+        module: str = "zk_source",
+    ) -> None:
         """Start it; `may_hang` lets it take the signals of `tests.support.hanging`."""
         self._log_path = log_path
         env = {f"KCM_{name.upper()}": text for name, text in given_values(settings).items()}
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                command_line("watch") if may_hang else [sys.executable, "-m", "zk_source"],
+                command_line("watch") if may_hang else [sys.executable, "-m", module],
                 cwd=repository(),
                 env={**os.environ, **env, "KCM_LOG_FORMAT": "json"},
                 stderr=log,

@@ -23,7 +23,7 @@ from kcm.servers.jars import (
 )
 from pipeline.java import Java
 from pipeline.runtime import EnvironmentProblemError
-from tests.support.releases import KAFKAS, ZOOKEEPER_3_4, ZOOKEEPERS, Release
+from tests.support.releases import KAFKAS, KRAFTS, ZOOKEEPER_3_4, ZOOKEEPERS, Release
 from tests.unit.kcm.servers.cached import fill
 
 JAVA = Java(Path("/java"), "17")
@@ -118,7 +118,7 @@ def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_cache() == Path.home() / ".cache" / "kcm"
 
 
-RELEASES = [each.release for each in (*KAFKAS, *ZOOKEEPERS)]
+RELEASES = [*(each.release for each in (*KAFKAS, *ZOOKEEPERS)), *KRAFTS]
 SETS = {release.jar_set.ivy_file: release.jar_set for release in RELEASES}
 
 
@@ -141,7 +141,11 @@ def test_every_dependency_is_pinned(jar_set: JarSet) -> None:
 
 @pytest.mark.parametrize(
     ("release", "module"),
-    [*((each.release, "kafka_2.13") for each in KAFKAS), (ZOOKEEPER_3_4, "zookeeper")],
+    [
+        *((each.release, "kafka_2.13") for each in KAFKAS),
+        *((each, "kafka_2.13") for each in KRAFTS),
+        (ZOOKEEPER_3_4, "zookeeper"),
+    ],
     ids=lambda each: each if isinstance(each, str) else each.name,
 )
 def test_a_release_is_the_one_that_its_file_pins(release: Release, module: str) -> None:

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from kcm.servers.jars import Jars
-from kcm.servers.kafka import KraftBroker, random_id
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.quorum import random_id
 from kcm.servers.supervisor import Supervisor
 
 JARS = Jars(connector=[], broker=[Path("/kafka.jar")])

@@ -1,0 +1,174 @@
+"""Observers of a real quorum while its controllers are killed and paused, compared with the controllers' own files."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from controller_model.kafka.metadata_records import LeaderChange, Topic
+from kcm.servers.kraft_cluster import KraftCluster
+from kcm.servers.ports import HOST
+from kcm.servers.quorum import METADATA_FOLDER
+from kcm.servers.supervisor import Supervisor
+from kraft_source.observer.released import (
+    Committed,
+    SnapshotChunk,
+    SnapshotComplete,
+    SnapshotOpened,
+)
+from kraft_source.wire.connection import Access, ControllerConnection
+from kraft_source.wire.messages import TOPIC, ControllerEndpoint, EpochEnd
+from kraft_source.wire.records import Record, decode
+from tests.component.kraft.watched_quorum import Watching, batches_on_disk
+from tests.support.release_jars import nodes_jars
+from tests.support.releases import KAFKA_3_9, KAFKA_4_4, Release
+from tests.support.waiting import wait_until
+
+
+def create(admin: AdminClient, topic: str) -> None:
+    """Create a topic of three partitions."""
+    for future in admin.create_topics([NewTopic(topic, 3, 1)]).values():
+        future.result(60)
+
+
+def replicas(cluster: KraftCluster, leader: int) -> set[int]:
+    """Return all replicas of the metadata log that the leader knows: voters, and observers that fetch from it."""
+    connection = ControllerConnection(
+        ControllerEndpoint(HOST, cluster.quorum.ports[leader]), Access()
+    )
+    partition = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
+    answer = connection.call("DescribeQuorum", {"topics": [partition]})
+    connection.close()
+    quorum = answer["topics"][0]["partitions"][0]
+    return {each["replica_id"] for each in (*quorum["current_voters"], *quorum["observers"])}
+
+
+def names(watching: Watching) -> list[str]:
+    """Return the topics that were released, in order."""
+    records: list[Record] = []
+    for each in watching.released:
+        if isinstance(each, SnapshotChunk):
+            records += each.records
+        elif isinstance(each, Committed):
+            records += [record for batch in each.batches for _, record in batch.records]
+    return [record.name for record in records if isinstance(record, Topic)]
+
+
+@pytest.mark.parametrize(
+    ("release", "dynamic"),
+    [pytest.param(KAFKA_3_9, False, marks=pytest.mark.full), (KAFKA_4_4, True)],
+    ids=["3.9-static", "4.4-dynamic"],
+)
+def test_two_observers_release_what_the_controllers_have_on_disk(
+    supervisor: Supervisor, tmp_path: Path, *, release: Release, dynamic: bool
+) -> None:
+    """A leader killed, records that lose their leader before they are committed, a leader paused: no difference, no hole."""
+    cluster = KraftCluster(
+        supervisor, nodes_jars(release), tmp_path, brokers=(1,), dynamic=dynamic, name="observed"
+    )
+    first = cluster.start()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    with Watching(cluster) as one, Watching(cluster) as two:
+        create(admin, "under-the-first")
+        cluster.controllers[first.id].kill()
+        second = cluster.await_leader(lambda leader: leader.epoch > first.epoch)
+        create(admin, "under-the-second")
+        cluster.controllers[first.id].start()
+
+        # Without its followers a leader goes on appending; what it appends then is never committed.
+        followers = [node for voter, node in cluster.controllers.items() if voter != second.id]
+        for node in followers:
+            node.pause()
+        held = one.observer._log
+        wait_until(lambda: len(held._held), lambda count: count > 1)
+        cluster.controllers[second.id].pause()
+        for node in followers:
+            node.resume()
+        third = cluster.await_leader(lambda leader: leader.epoch > second.epoch)
+        cluster.controllers[second.id].resume()
+        create(admin, "under-the-third")
+        for each in (one, two):
+            wait_until(partial(names, each), lambda found: "under-the-third" in found)
+            status = each.observer.status
+            assert status.leader is not None
+            assert (status.no_leader_since, status.unreachable_since) == (None, None)
+        assert replicas(cluster, third.id) == {1, *cluster.controllers}, "an observer is listed"
+    assert one.divergences > 0
+    cluster.kill()
+
+    assert names(one) == names(two) == ["under-the-first", "under-the-second", "under-the-third"]
+    elected = [
+        (record.leader_id, record.epoch)
+        for batch in one.batches
+        for _, record in batch.records
+        if isinstance(record, LeaderChange)
+    ]
+    assert {first, second, third} <= set(elected)
+    for each in (one, two):
+        released = each.batches
+        assert [batch.offset for batch in released] == [
+            0,
+            *(batch.last_offset + 1 for batch in released[:-1]),
+        ]
+        for voter, node in cluster.controllers.items():
+            on_disk = {batch.offset: batch for batch in batches_on_disk(node.log_dir)}
+            for batch in released:
+                theirs = on_disk[batch.offset]
+                assert batch[:4] == theirs[:4], voter
+                assert batch.records == decode(theirs).records, voter
+            assert not any(batch.unknown for batch in released)
+        # Its work while records come each 500 ms, with elections in between.
+        assert each.runner.requests < 40 * len(released)
+
+
+def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path: Path) -> None:
+    """All topics are in the snapshot or behind it; another observer, that saw them come, is not interrupted by it."""
+    cluster = KraftCluster(
+        supervisor,
+        nodes_jars(KAFKA_4_4),
+        tmp_path,
+        controllers=(3001,),
+        brokers=(1,),
+        properties={"metadata.log.max.record.bytes.between.snapshots": 2_000},
+        name="snapshots",
+    )
+    cluster.start()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topics = [f"topic-{number}" for number in range(30)]
+    with Watching(cluster) as early:
+        for topic in topics:
+            create(admin, topic)
+        folder = cluster.controllers[3001].log_dir / METADATA_FOLDER
+        wait_until(lambda: [*folder.glob("*.checkpoint")], lambda found: len(found) > 1)
+        with Watching(cluster) as late:
+            wait_until(lambda: names(late), lambda found: topics[-1] in found)
+        wait_until(lambda: names(early), lambda found: topics[-1] in found)
+        # Who has published a part of a large batch goes on behind that part.
+        last = [batch for batch in early.batches if batch.last_offset > batch.offset][-1]
+        with Watching(cluster, start=EpochEnd(last.offset + 1, last.epoch)) as again:
+            wait_until(lambda: again.batches)
+    cluster.kill()
+    rest = last._replace(offset=last.offset + 1, records=last.records[1:])
+    assert again.batches[0] == rest
+    assert names(early) == topics
+    assert not any(isinstance(each, SnapshotOpened) for each in early.released)
+    assert sorted(names(late)) == sorted(topics)
+    started, finished = (
+        late.released[0],
+        next(each for each in late.released if isinstance(each, SnapshotComplete)),
+    )
+    assert isinstance(started, SnapshotOpened)
+    end = started.snapshot
+    assert finished.snapshot == end
+    assert (folder / f"{end.end_offset:020d}-{end.epoch:010d}.checkpoint").exists()
+    # Its time is that of the last record that it includes.
+    before = [batch for batch in early.batches if batch.last_offset < end.end_offset]
+    assert (before[-1].last_offset + 1, before[-1].at) == (end.end_offset, started.at)
+    behind = late.batches
+    assert (
+        behind
+        == [batch for batch in early.batches if batch.offset >= end.end_offset][: len(behind)]
+    )
