@@ -130,10 +130,11 @@ class MetadataFolder:
             yield Damage(f"{path} is compressed: unpack it, and read the folder again")
         try:
             for piece in self._pieces():
+                if not isinstance(piece, Batch):
+                    yield from maker.cut()
                 if isinstance(piece, Damage):
                     yield piece
                 elif isinstance(piece, Snapshot):
-                    yield from maker.cut()
                     yield from self._snapshot_records(piece, cluster)
                     maker.begin_after(piece.epoch)
                     held = HeldLog(EpochEnd(piece.end, piece.epoch))
@@ -143,9 +144,10 @@ class MetadataFolder:
                     held.append(piece.data, piece.epoch)
                     for batch in held.release(piece.last_offset + 1):
                         yield from maker.add(batch)
+            yield from maker.cut()
         except CorruptBatchError as error:
+            yield from maker.cut()
             yield Damage(f"{self.path}: {error}; {_COPY_AGAIN}")
-        yield from maker.cut()
         if held.end != held.released:
             yield Damage(
                 f"{self.path}: the transaction that begins at offset {held.released.end_offset} does not end: nothing "

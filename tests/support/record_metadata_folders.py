@@ -100,7 +100,9 @@ class Story:
 
     def topic_ids(self) -> dict[str, str]:
         """Return the topics' ids."""
-        return {topic.name: str(topic.topic_id) for topic in self._topics()}
+        # The client prints them in another alphabet than Kafka (Uuid.toString).
+        kafkas = str.maketrans("+/", "-_")
+        return {topic.name: str(topic.topic_id).translate(kafkas) for topic in self._topics()}
 
     def _topics(self) -> list[Any]:
         admin = self.admin
