@@ -298,13 +298,14 @@ class ControllerConnection:
                 text = f"its certificate is not accepted ({error.verify_message}): {_NAME_THE_CA}"
             case ssl.SSLError():
                 text = f"TLS failed ({error.reason or error}): {_MAYBE_NO_TLS}"
-            case TimeoutError():
-                text = "no answer in time"
-            case ConnectionResetError() | BrokenPipeError():
-                text = "it closed the connection without an answer"
+            case TimeoutError() | ConnectionResetError() | BrokenPipeError():
+                is_late = isinstance(error, TimeoutError)
+                text = (
+                    "no answer in time" if is_late else "it closed the connection without an answer"
+                )
                 if self._access.tls is not None and is_setup and not self._correlation_id:
-                    text = f"it closed the connection during TLS: {_MAYBE_NO_TLS}"
-                elif self._access.credentials is None and self._correlation_id > 1:
+                    text += f", during TLS: {_MAYBE_NO_TLS}"
+                elif self._access.credentials is None and self._correlation_id > 1 and not is_late:
                     text += ": it stops, or its listener asks for SASL"
             case OSError():
                 text = error.strerror or str(error)

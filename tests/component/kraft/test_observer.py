@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from controller_model.kafka.metadata_records import LeaderChange, Topic
 from kcm.servers.kraft_cluster import KraftCluster
+from kcm.servers.quorum import METADATA_FOLDER
 from kcm.servers.supervisor import Supervisor
-from kraft_source.observer.observer import Observer
-from kraft_source.wire.connection import ControllerConnection
-from kraft_source.wire.records import decode
-from tests.component.kraft.watched_quorum import Watching, batches_on_disk, endpoints_of
+from kraft_source.observer.released import (
+    Committed,
+    SnapshotFinished,
+    SnapshotPart,
+    SnapshotStarted,
+)
+from kraft_source.wire.records import Record, decode
+from tests.component.kraft.watched_quorum import Watching, batches_on_disk
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_3_9, KAFKA_4_4, Release
 from tests.support.waiting import wait_until
@@ -27,12 +33,13 @@ def create(admin: AdminClient, topic: str) -> None:
 
 def names(watching: Watching) -> list[str]:
     """Return the topics that were released, in order."""
-    return [
-        record.name
-        for batch in watching.batches
-        for _, record in batch.records
-        if isinstance(record, Topic)
-    ]
+    records: list[Record] = []
+    for each in watching.released:
+        if isinstance(each, SnapshotPart):
+            records += each.records
+        elif isinstance(each, Committed):
+            records += [record for batch in each.batches for _, record in batch.records]
+    return [record.name for record in records if isinstance(record, Topic)]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,7 @@ def test_two_observers_release_what_the_controllers_have_on_disk(
         cluster.controllers[second.id].resume()
         create(admin, "under-the-third")
         for each in (one, two):
-            wait_until(lambda each=each: names(each), lambda found: "under-the-third" in found)
+            wait_until(partial(names, each), lambda found: "under-the-third" in found)
             status = each.observer.status
             assert status.leader is not None
             assert (status.no_leader_since, status.unreachable_since) == (None, None)
@@ -99,11 +106,47 @@ def test_two_observers_release_what_the_controllers_have_on_disk(
             assert not any(batch.unknown for batch in released)
         # Its work while records come each 500 ms, with elections in between.
         assert each.runner.requests < 40 * len(released)
-    print(len(one.batches), one.runner.requests, one.observer.status)
 
 
-@pytest.mark.parametrize("release", [KAFKA_4_4], ids=["4.4"])
-def test_a_late_observer_begins_with_a_snapshot(
-    supervisor: Supervisor, tmp_path: Path, *, release: Release
-) -> None:
-    pass
+def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path: Path) -> None:
+    """All topics are in the snapshot or behind it; another observer, that saw them come, is not interrupted by it."""
+    cluster = KraftCluster(
+        supervisor,
+        nodes_jars(KAFKA_4_4),
+        tmp_path,
+        controllers=(3001,),
+        brokers=(1,),
+        properties={"metadata.log.max.record.bytes.between.snapshots": 2_000},
+        name="snapshots",
+    )
+    cluster.start()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topics = [f"topic-{number}" for number in range(30)]
+    with Watching(cluster) as early:
+        for topic in topics:
+            create(admin, topic)
+        folder = cluster.controllers[3001].log_dir / METADATA_FOLDER
+        wait_until(lambda: [*folder.glob("*.checkpoint")], lambda found: len(found) > 1)
+        with Watching(cluster) as late:
+            wait_until(lambda: names(late), lambda found: topics[-1] in found)
+        wait_until(lambda: names(early), lambda found: topics[-1] in found)
+    cluster.kill()
+    assert names(early) == topics
+    assert not any(isinstance(each, SnapshotStarted) for each in early.released)
+    assert sorted(names(late)) == sorted(topics)
+    started, finished = (
+        late.released[0],
+        next(each for each in late.released if isinstance(each, SnapshotFinished)),
+    )
+    assert isinstance(started, SnapshotStarted)
+    end = started.snapshot
+    assert finished.snapshot == end
+    assert (folder / f"{end.end_offset:020d}-{end.epoch:010d}.checkpoint").exists()
+    # Its time is that of the last record that it includes.
+    before = [batch for batch in early.batches if batch.last_offset < end.end_offset]
+    assert (before[-1].last_offset + 1, before[-1].at) == (end.end_offset, started.at)
+    behind = late.batches
+    assert (
+        behind
+        == [batch for batch in early.batches if batch.offset >= end.end_offset][: len(behind)]
+    )
