@@ -22,7 +22,6 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
-from controller_model.fold.log_clock import is_time
 from controller_model.fold.projection import SentViews, project, published_keys
 from controller_model.fold.replay import EventBatch
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
@@ -30,10 +29,12 @@ from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce, encode_event, number
+from controller_model.records.metadata_log import AnyMetadataRecord, MetadataLogRecord
 from controller_model.records.views import cluster_key
-from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.source_of import is_of, source_of
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.log_state import is_time
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
 from streaming.fixed_costs import freeze_long_lived, relax_gc
@@ -56,6 +57,11 @@ _FATAL = (UnreadableStateError, PySparkException, OSError, EOFError, MemoryError
 """Errors that no change causes: Spark runs the batch again, or a new lineage begins."""
 
 
+_OF_ANOTHER_KIND = (
+    "a ZooKeeper cluster and a KRaft cluster share this name: give each a name of its own"
+)
+
+
 class Unreadable(NamedTuple):
     """Records at one offset of the log that cannot be read, or that do not belong to this cluster."""
 
@@ -65,7 +71,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-LogItem = ZnodeChange | ElectionRequest | Unreadable
+LogItem = ZnodeChange | AnyMetadataRecord | ElectionRequest | Unreadable
 """What one offset of the log holds."""
 
 
@@ -166,7 +172,8 @@ class FoldProcessor(StatefulProcessor):
         keys = [cluster_key(cluster)]
         if known is not None:
             topics = StateTopics(PackedTopics(self._state, known.held.place))
-            keys = list(published_keys(ClusterState(known.held.control, topics, ZOOKEEPER)))
+            control = known.held.control
+            keys = list(published_keys(ClusterState(control, topics, source_of(control))))
         for key in keys:
             yield _Output(self._parameters.views_topic, self._partition, key, None, *_NO_COUNTS)
         self._state.clear()
@@ -185,7 +192,9 @@ class FoldProcessor(StatefulProcessor):
                 known = Remembered(unpacked, members=members)
             known.held.control.assumed = assumed
             return known
-        times = [item.observed_at for item in items if isinstance(item, ZnodeChange)]
+        times = [
+            item.observed_at for item in items if isinstance(item, ZnodeChange | MetadataLogRecord)
+        ]
         if not times:
             return None
         since = next((at for at in times if is_time(at)), 0)
@@ -194,13 +203,14 @@ class FoldProcessor(StatefulProcessor):
         )
 
     def _fold(
-        self, cluster: str, known: Remembered, items: Iterable[LogItem], counts: BatchCounts
+        self, cluster: str, known: Remembered, items: Sequence[LogItem], counts: BatchCounts
     ) -> Iterator[Row]:
         parameters = self._parameters
         held = known.held
         packed = PackedTopics(self._state, held.place, known.topics, parameters.journal)
         topics = StateTopics(packed)
-        state = ClusterState(held.control, topics, ZOOKEEPER)
+        source = source_of(held.control, _of_sources(items))
+        state = ClusterState(held.control, topics, source)
         batch = EventBatch(state, fatal=_FATAL)
         for item in items:
             if isinstance(item, Unreadable):
@@ -208,6 +218,9 @@ class FoldProcessor(StatefulProcessor):
                 batch.count_unreadable(item.records, at=item.at, reason=item.reason)
             elif isinstance(item, ElectionRequest):
                 batch.store_request(item)
+            elif not is_of(source, item):
+                counts.unreadable += 1
+                batch.count_unreadable(1, at=item.observed_at, reason=_OF_ANOTHER_KIND)
             else:
                 counts.changes += 1
                 batch.apply(item)
@@ -230,6 +243,11 @@ class FoldProcessor(StatefulProcessor):
         known.held = StoredCluster(state.control, held.folds + 1, last, packed.place)
         known.row = write_control(self._state, known.held, known.members)
         _remember((parameters.lineage, cluster), known)
+
+
+def _of_sources(items: Iterable[LogItem]) -> Iterator[ZnodeChange | AnyMetadataRecord]:
+    """Yield what a watcher wrote."""
+    return (each for each in items if not isinstance(each, ElectionRequest | Unreadable))
 
 
 def _remember(key: tuple[str, str], known: Remembered) -> None:
@@ -268,7 +286,11 @@ def _read(cluster: str, rows: Iterable[Any], own: int) -> Iterator[LogItem]:
         if batch.unreadable:
             reason = "damaged records, or of another version"
             yield Unreadable(batch.unreadable, row.timestamp_ms, reason)
-        records: tuple[ElectionRequest | ZnodeChange, ...] = (*batch.requests, *batch.changes)
+        records: tuple[ElectionRequest | ZnodeChange | AnyMetadataRecord, ...] = (
+            *batch.requests,
+            *batch.changes,
+            *batch.metadata,
+        )
         foreign = sum(record.cluster != cluster for record in records)
         if foreign:
             yield Unreadable(foreign, row.timestamp_ms, "records that name another cluster")

@@ -110,6 +110,10 @@ class StateTopics:
         self._known: dict[str, TopicState | None] = {}
         self._pieces: dict[str, dict[str, bytes]] = {}
         """For each known topic, the pieces as they are stored; empty if it is stored as a whole."""
+        self._names: dict[str, str | None] = {}
+        """The topic ids that were looked up or stored, with their names."""
+        self._renamed: dict[str, None] = {}
+        """The ids whose names are to be written."""
         self._changed: dict[str, None] = {}
         """Names in the order in which the topics changed, so that a batch that runs again writes the same."""
 
@@ -145,6 +149,20 @@ class StateTopics:
         gone = {name for name, topic in self._known.items() if topic is None}
         return sorted(({*filter(is_topic_key, self._packed.names())} | set(self._known)) - gone)
 
+    def name_of(self, topic_id: str) -> str | None:
+        """Return the name that was stored for a topic id; None when there is none."""
+        try:
+            return self._names[topic_id]
+        except KeyError:
+            stored = self._packed.get(_id_key(topic_id))
+            name = self._names[topic_id] = None if stored is None else stored.decode()
+            return name
+
+    def put_name(self, topic_id: str, name: str | None) -> None:
+        """Keep the name of a topic id; None removes it."""
+        self._names[topic_id] = name
+        self._renamed[topic_id] = None
+
     def flush(self) -> None:
         """Write the changed topics, of a topic in pieces only the changed ones."""
         changed: dict[str, bytes | None] = {}  # by key; None for a key to remove
@@ -155,5 +173,14 @@ class StateTopics:
             changed |= dict.fromkeys(key for key in (name, *stored) if key not in packed)
             changed |= {key: value for key, value in packed.items() if stored.get(key) != value}
             self._pieces[name] = {key: value for key, value in packed.items() if key != name}
+        for topic_id in self._renamed:
+            new_name = self._names[topic_id]
+            changed[_id_key(topic_id)] = None if new_name is None else new_name.encode()
+        self._renamed.clear()
         self._packed.write(changed)
         self._changed.clear()
+
+
+def _id_key(topic_id: str) -> str:
+    """Return the key under which the name of a topic id is stored: none of a topic, as a slash shows (`is_topic_key`)."""
+    return f"{topic_id}/id"

@@ -13,9 +13,12 @@ import msgspec
 from controller_model.facts.origin import Origin
 from controller_model.facts.stamp import Stamp
 from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.kraft_elections import EligibleLeaders
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
+from controller_model.records.metadata_log import QuorumSample
 from controller_model.records.pending_writes import PendingWrites
+from controller_model.records.quorum import RegisteredController
 from controller_model.records.views import Failover
 
 Replicas = tuple[int, ...]
@@ -49,6 +52,8 @@ class ControllerIs(Fact, frozen=True):
     """The epoch is stated by an ElectionConfirmed, and the number of elections by ElectionsAre."""
     is_same: bool = False
     """It is the holder that is known already: only what was not known of it is added."""
+    vacant_since: int | None = None
+    """Since when nobody was the controller for certain, if the source states that; None: since that was seen."""
 
 
 class ControllerGone(Fact, frozen=True):
@@ -76,6 +81,8 @@ class ElectionsAre(Fact, frozen=True):
     """How many of them nobody saw."""
     missed_since: int | None = None
     """The time after which newly missed ones were, in ms since 1970; None: not known."""
+    possible: int = 0
+    """How many more there may have been."""
 
 
 class ElectionConfirmed(Fact, frozen=True):
@@ -151,15 +158,40 @@ class BrokerIs(Fact, frozen=True):
     features: Mapping[str, Mapping[str, int]] = {}
     is_same: bool = False
     """It is the registration that is held already, with other contents."""
+    fenced: bool | None = None
+    """The controller gives it no leaders yet, so that it is not live; None: the source knows no fencing."""
+    shutting_down: bool = False
+    log_dirs_offline: int | None = None
+    """How many of its log directories are offline; None: not known."""
+
+
+class BrokerUnfenced(Fact, frozen=True):
+    """A registered broker is live from now on."""
+
+    broker: int
+
+
+class BrokerShutsDown(Fact, frozen=True):
+    """A broker is in controlled shutdown: it leads nothing any more, and is still registered."""
+
+    broker: int
 
 
 class BrokerGone(Fact, frozen=True):
-    """A broker's registration ended."""
+    """A broker's registration ended, or the controller has fenced it."""
 
     broker: int
     end: BrokerEnd
     is_back: bool = False
     """Another registration of the same id was found in its place."""
+    is_fenced: bool = False
+    """It stays registered, fenced."""
+
+
+class RegistrationGone(Fact, frozen=True):
+    """The registration of a fenced broker is removed."""
+
+    broker: int
 
 
 class LogDirIsOffline(Fact, frozen=True):
@@ -168,6 +200,8 @@ class LogDirIsOffline(Fact, frozen=True):
     broker: int
     is_news: bool
     """It was reported now; otherwise at some time before anybody watched."""
+    offline: int | None = None
+    """How many of its log directories are offline now; None: not known."""
 
 
 class BrokerIdsAre(Fact, frozen=True):
@@ -210,10 +244,23 @@ class TopicIs(Fact, frozen=True):
     origin: Origin | None = None
 
 
+class AssignmentsAre(Fact, frozen=True):
+    """Partitions of a topic that is held are new, or have other replicas; its other partitions stay as they are."""
+
+    topic: str
+    partitions: Mapping[int, Replicas]
+    adding: Mapping[int, Replicas]
+    removing: Mapping[int, Replicas]
+    since: int
+    """When they were assigned so, by the source's clock."""
+
+
 class TopicGone(Fact, frozen=True):
     """A topic is deleted, and with it the states of its partitions."""
 
     topic: str
+    is_requested: bool = False
+    """Its deletion was requested, which the source shows by that alone."""
 
 
 class TopicDeletionIs(Fact, frozen=True):
@@ -257,6 +304,8 @@ class PartitionIs(Fact, frozen=True):
     """Brokers that the controller removed from the ISR while they were registered."""
     is_foreign: bool = False
     """No Kafka makes this step: it is no election."""
+    eligible: EligibleLeaders | None = None
+    """Who may lead besides the ISR; None: nobody, or the source knows no such replicas."""
 
 
 class PartitionGone(Fact, frozen=True):
@@ -294,3 +343,47 @@ class ClusterIdIs(Fact, frozen=True):
     """The cluster id."""
 
     cluster_id: str
+
+
+class FeatureIs(Fact, frozen=True):
+    """The finalized level of a feature of the cluster; None: it has none."""
+
+    name: str
+    level: int | None
+
+
+class VotersAre(Fact, frozen=True):
+    """The voters of the quorum."""
+
+    voters: tuple[int, ...]
+
+
+class RegisteredControllerIs(Fact, frozen=True):
+    """A controller of the quorum is registered; None: it is not any more."""
+
+    controller: int
+    registration: RegisteredController | None
+
+
+class MigrationStateIs(Fact, frozen=True):
+    """How far the quorum is with a migration from ZooKeeper (org.apache.kafka.metadata.migration.ZkMigrationState)."""
+
+    state: int
+
+
+class CandidaciesAre(Fact, frozen=True):
+    """How many epochs of the quorum had no leader: candidates that were not elected."""
+
+    candidacies: int
+
+
+class QuorumIs(Fact, frozen=True):
+    """What the controllers answered about the quorum, as of a heartbeat; None: nothing is known of it."""
+
+    leader: int | None
+    leader_epoch: int | None
+    high_watermark: int | None
+    sample: QuorumSample | None = None
+    snapshot_end: int | None = None
+    snapshot_at: int | None = None
+    unreachable_since: int | None = None

@@ -14,7 +14,7 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     """Milliseconds since 1970, by the log's clock."""
     position: Position
     number: int | None = None
-    """The source's own number of the change: the zxid in ZooKeeper. None where it has none."""
+    """The source's own number of the change: the zxid in ZooKeeper, the offset in KRaft. None where it has none."""
     place: str = ""
     """What the source read, as operators name it: the znode's path."""
 

@@ -12,7 +12,7 @@ import msgspec
 
 from controller_model.records.completeness import LATE_MS
 from controller_model.state.cluster import ClusterState
-from controller_model.state.log_state import LogClock
+from controller_model.state.log_state import LogClock, is_time
 from controller_model.state.source import LogRecord
 
 STEP_MS = 5_000
@@ -21,21 +21,9 @@ STEP_MS = 5_000
 LEAP_MS = 86_400_000
 """A jump ahead by more must be in two records in a row: the first one does not move the clock."""
 
-LATEST_MS = 4_102_444_800_000
-"""The year 2100: a value beyond it, or before 1970, is not a time."""
-
 _SLEW_INTERVAL_MS = 1_000
 _SLEW_DIVISOR = 10
 """A correction is reduced by the time that passes, divided by this."""
-
-
-def is_time(record_at: int) -> bool:
-    """Return whether a clock may show this value.
-
-    >>> is_time(1_700_000_000_000), is_time(2**62), is_time(-1)
-    (True, False, False)
-    """
-    return 0 <= record_at <= LATEST_MS
 
 
 def advance_clock(state: ClusterState, record: Any) -> tuple[Any, str | None]:
@@ -43,7 +31,7 @@ def advance_clock(state: ClusterState, record: Any) -> tuple[Any, str | None]:
     control = state.control
     now, record_at = control.now, record.observed_at
     clock = control.log.clock or LogClock()
-    odd = _discipline(clock, now, record_at)
+    odd = _discipline(clock, now, record_at, state.source.clock_name)
     control.now = _moved(clock, now, record_at)
     control.log.clock = clock if clock != LogClock() else None
     if clock.correction or record_at > control.now or record_at < 0:
@@ -55,7 +43,7 @@ def time_after(state: ClusterState, record: LogRecord) -> int:
     """Return what the log's time will be after a record, without advancing it."""
     control = state.control
     clock = msgspec.structs.replace(control.log.clock or LogClock())
-    _discipline(clock, control.now, record.observed_at)
+    _discipline(clock, control.now, record.observed_at, state.source.clock_name)
     return _moved(clock, control.now, record.observed_at)
 
 
@@ -65,8 +53,8 @@ def _moved(clock: LogClock, now: int, record_at: int) -> int:
     return max(now, record_at + clock.correction) if is_accepted else now
 
 
-def _discipline(clock: LogClock, now: int, record_at: int) -> str | None:
-    """Adjust the clock to a record's time; return what is odd about that time."""
+def _discipline(clock: LogClock, now: int, record_at: int, whose: str) -> str | None:
+    """Adjust the clock to a record's time; return what is odd about that time, by `whose` clock it is."""
     if not is_time(record_at):
         again, clock.impossible = clock.impossible, True
         return None if again else f"a record says that it is of {record_at}, which is no time"
@@ -80,7 +68,7 @@ def _discipline(clock: LogClock, now: int, record_at: int) -> str | None:
     if ahead < -STEP_MS:
         clock.correction -= ahead
         clock.slewed_at = record_at
-        return f"the watcher's clock stepped back by {-ahead} ms: the log's time goes on without it"
+        return f"{whose} stepped back by {-ahead} ms: the log's time goes on without it"
     if clock.correction:
         _slew(clock, record_at, ahead)
     if outlier is not None and ahead <= LEAP_MS:

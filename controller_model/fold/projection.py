@@ -187,12 +187,14 @@ def _topic_view(
             held.leader,
             held.isr,
             held.leader_epoch,
-            held.controller_epoch,
+            held.controller_epoch if held.controller_epoch >= 0 else None,
             held.partition_epoch,
             held.leader_recovery_state,
         )
         for held in map(topic.partitions.__getitem__, partitions)
     ]
+    held = topic.partitions
+    eligible = {p: each for p in partitions if (each := held[p].eligible) is not None}
     columns = zip(*rows, strict=True) if rows else itertools.repeat(())
     return TopicView(
         v=VERSION,
@@ -208,6 +210,8 @@ def _topic_view(
         partitions=tuple(partitions),
         adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
         removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
+        elr={p: each.elr for p, each in eligible.items() if each.elr},
+        last_known_elr={p: each.last_known for p, each in eligible.items() if each.last_known},
         unreadable=tuple(p for p in partitions if topic.partitions[p].unreadable),
         unreadable_parts=topic.unreadable,
         **dict(zip(TOPIC_COLUMNS, columns, strict=False)),
@@ -254,4 +258,5 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
         unreadable_count=inferred.unreadable_count,
         unreadable_controller=inferred.unreadable_controller,
         views_digest=digest_text(control.published.digest),
+        quorum=control.quorum,
     )

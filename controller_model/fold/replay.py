@@ -46,16 +46,18 @@ class EventBatch:
         self, record: Any, edit: Callable[[list[AnyEvent]], list[AnyEvent]] | None = None
     ) -> None:
         """Apply one record of the cluster's source; `edit` may change what it reports."""
-        try:
-            events, sample = replay(self.state, record)
-        except self._fatal:
-            raise
-        except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
-            self.errors += 1
-            events, sample = count_error(self.state, record, _in_words(error)), None
-        self._events += events if edit is None else edit(events)
-        if sample is not None:
-            self._track(sample)
+        source = self.state.source
+        for part in source.split(record) if source.has_own_order else (record,):
+            try:
+                events, sample = replay(self.state, part)
+            except self._fatal:
+                raise
+            except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
+                self.errors += 1
+                events, sample = count_error(self.state, part, _in_words(error)), None
+            self._events += events if edit is None else edit(events)
+            if sample is not None:
+                self._track(sample)
 
     def store_request(self, request: ElectionRequest) -> None:
         """Store a request that `kcm elect` is about to make; it reports nothing, and moves neither position nor time."""
@@ -110,6 +112,8 @@ def replay(state: ClusterState, record: Any) -> Reported:
     """Apply one record of the cluster's source to the state, and return what it reports."""
     control = state.control
     log = control.log
+    if state.source.has_own_order:
+        return _replay_admitted(state, record)
     generation, seq = record.generation, record.seq
     watcher = log.view.watcher
     hole = odd = None
@@ -127,16 +131,32 @@ def replay(state: ClusterState, record: Any) -> Reported:
         control.now = at
     else:
         record, odd = advance_clock(state, record)
-    source = state.source
     if not follows:
         hole = _jump(state, record)
+    return _applied(state, record, hole, odd)
+
+
+def _replay_admitted(state: ClusterState, record: Any) -> Reported:
+    """Apply one record of a source that orders its records itself."""
+    admitted, found = state.source.admit(state, record)
+    if admitted is None:
+        return found, None
+    admitted, odd = advance_clock(state, admitted)
+    return _applied(state, admitted, found, odd)
+
+
+def _applied(
+    state: ClusterState, record: Any, before: list[AnyEvent] | None, odd: str | None
+) -> Reported:
+    """Apply a record in its place; its events follow those `before` it, and what is odd about its time."""
+    source = state.source
     events, is_sampled = source.apply(state, record, apply_fact)
     sample = incident_tracker.take_sample(state) if is_sampled else None
-    if hole:
-        events = hole + events
+    if before:
+        events = before + events
     if odd is not None:
         where = source.name_of(record).partition(" ")[2]
-        events = [count_anomaly(state, at=control.now, path=where, reason=odd), *events]
+        events = [count_anomaly(state, at=state.control.now, path=where, reason=odd), *events]
     return events, sample
 
 

@@ -10,6 +10,7 @@ from controller_model.handlers import (
     controller,
     foreign_writes,
     partitions,
+    quorum,
     requests,
     topics,
 )
@@ -37,8 +38,12 @@ HANDLERS: dict[type[facts.Fact], Callable[[ClusterState, Any], list[AnyEvent]]] 
     facts.TopicConfigIs: configs.apply_topic_config,
     facts.BrokerIs: brokers.apply_broker,
     facts.BrokerGone: brokers.apply_broker_end,
+    facts.BrokerUnfenced: brokers.apply_unfencing,
+    facts.BrokerShutsDown: brokers.apply_shutdown,
+    facts.RegistrationGone: brokers.apply_registration_end,
     facts.LogDirIsOffline: brokers.apply_log_dir,
     facts.TopicIs: topics.apply_topic,
+    facts.AssignmentsAre: topics.apply_assignments,
     facts.TopicGone: topics.apply_topic_end,
     facts.TopicDeletionIs: topics.apply_deletion,
     facts.TopicDeletionGone: topics.apply_deletion_end,
@@ -46,6 +51,12 @@ HANDLERS: dict[type[facts.Fact], Callable[[ClusterState, Any], list[AnyEvent]]] 
     facts.PartitionGone: partitions.apply_partition_end,
     facts.RequestIs: requests.apply_request,
     facts.RequestGone: requests.apply_request_end,
+    facts.FeatureIs: quorum.apply_feature,
+    facts.VotersAre: quorum.apply_voters,
+    facts.RegisteredControllerIs: quorum.apply_registration,
+    facts.MigrationStateIs: quorum.apply_migration_state,
+    facts.CandidaciesAre: quorum.apply_candidacies,
+    facts.QuorumIs: quorum.apply_quorum,
 }
 
 

@@ -4,10 +4,18 @@ The rule: a broker's life is its registration, identified by its broker epoch. H
 source states, or infers from what the controller did before.
 """
 
-from controller_model.facts.facts import BrokerGone, BrokerIs, LogDirIsOffline
-from controller_model.facts.stamp import where
+from controller_model.facts.facts import (
+    BrokerGone,
+    BrokerIs,
+    BrokerShutsDown,
+    BrokerUnfenced,
+    LogDirIsOffline,
+    RegistrationGone,
+)
+from controller_model.facts.stamp import Stamp, where
 from controller_model.kafka.ids import broker_address
 from controller_model.records.events import (
+    ENDS_IN_KRAFT,
     AnyEvent,
     BrokerStarted,
     BrokerStopped,
@@ -38,24 +46,20 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
         record.since = fact.since
         held.drained = 0
         held.log_dir_failed = False
-    record.live = True
+    record.live = not fact.fenced
+    record.fenced, record.shutting_down = fact.fenced, fact.shutting_down
+    if fact.fenced is not None and not record.ends:
+        record.ends = {end.value: 0 for end in ENDS_IN_KRAFT}
+    record.log_dirs_offline = fact.log_dirs_offline
     record.epoch = fact.epoch
     record.host, record.port, record.rack = fact.host, fact.port, fact.rack
     record.endpoints, record.features = fact.endpoints, fact.features
     control.put_broker(fact.broker, held)
     if fact.is_same or not control.log.baseline:
         return []
-    events: list[AnyEvent] = [
-        BrokerStarted(
-            **where(stamp),
-            broker=fact.broker,
-            epoch=fact.epoch,
-            host=fact.host,
-            port=fact.port,
-            rack=fact.rack,
-            moved_from=broker_address(*before) if has_moved else None,
-        )
-    ]
+    moved_from = broker_address(*before) if has_moved else None
+    # A fenced one starts for everybody else when it is unfenced.
+    events = [] if fact.fenced else [_started(held, fact.broker, stamp, moved_from)]
     if is_to_and_fro:
         reason = (
             f"broker {fact.broker} is registered in turn at {broker_address(*before)} and at "
@@ -63,6 +67,39 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
         )
         events.append(count_anomaly(state, at=stamp.at, path=stamp.place, reason=reason))
     return events
+
+
+def _started(
+    held: HeldBroker, broker: int, stamp: Stamp, moved_from: str | None = None
+) -> AnyEvent:
+    record = held.record
+    return BrokerStarted(
+        **where(stamp),
+        broker=broker,
+        epoch=record.epoch,
+        host=record.host,
+        port=record.port,
+        rack=record.rack,
+        moved_from=moved_from,
+    )
+
+
+def apply_unfencing(state: ClusterState, fact: BrokerUnfenced) -> list[AnyEvent]:
+    """Apply that a registered broker is live now."""
+    control = state.control
+    held = control.brokers.get(fact.broker) or HeldBroker()
+    record = held.record
+    record.live, record.fenced, record.since = True, False, fact.stamp.at
+    control.put_broker(fact.broker, held)
+    return [_started(held, fact.broker, fact.stamp)] if control.log.baseline else []
+
+
+def apply_shutdown(state: ClusterState, fact: BrokerShutsDown) -> list[AnyEvent]:
+    """Apply that a broker is in controlled shutdown; its end is reported when it is fenced."""
+    held = state.control.brokers.get(fact.broker) or HeldBroker()
+    held.record.shutting_down = True
+    state.control.put_broker(fact.broker, held)
+    return []
 
 
 def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
@@ -76,6 +113,8 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
         record.ends = {**record.ends, end: record.ends.get(end, 0) + 1}
     if not fact.is_back:
         record.live = False
+        record.fenced = True if fact.is_fenced else None
+        record.shutting_down = False
         record.since = stamp.at
     control.put_broker(fact.broker, held)
     if not control.log.baseline:
@@ -83,10 +122,19 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
     return [BrokerStopped(**where(stamp), broker=fact.broker, epoch=epoch, end=fact.end)]
 
 
+def apply_registration_end(state: ClusterState, fact: RegistrationGone) -> list[AnyEvent]:
+    """Apply that a fenced broker is not registered any more: its end was reported with its fence."""
+    held = state.control.brokers.get(fact.broker) or HeldBroker()
+    held.record.fenced = None
+    state.control.put_broker(fact.broker, held)
+    return []
+
+
 def apply_log_dir(state: ClusterState, fact: LogDirIsOffline) -> list[AnyEvent]:
     """Apply a broker's report that a log directory failed."""
     held = state.control.brokers.get(fact.broker) or HeldBroker()
     held.log_dir_failed = True
     held.record.log_dir_failures += fact.is_news
+    held.record.log_dirs_offline = fact.offline
     state.control.put_broker(fact.broker, held)
     return [LogDirFailed(**where(fact.stamp), broker=fact.broker)] if fact.is_news else []

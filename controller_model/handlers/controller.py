@@ -65,6 +65,8 @@ def apply_controller(state: ClusterState, fact: ControllerIs) -> list[AnyEvent]:
         _store_controller(controller, fact)
         return []
     before = controller.last_known_id
+    if fact.vacant_since is not None:
+        view.vacant_since = fact.vacant_since
     vacancy_ms = _close_vacancy(state, stamp.at)
     controller.last_id = before
     view.id_changes += before not in {NO_CONTROLLER, fact.broker}
@@ -162,6 +164,7 @@ def apply_elections(state: ClusterState, fact: ElectionsAre) -> list[AnyEvent]:
     """Apply the number of elections; those that nobody saw count at the last time before which they were not."""
     view = state.control.controller.view
     view.elections = max(view.elections, fact.elections)
+    view.possible_elections = fact.possible
     more = fact.missed - view.missed_elections
     if more > 0:
         view.missed_elections = fact.missed

@@ -54,6 +54,7 @@ def apply_partition(state: ClusterState, fact: PartitionIs) -> list[AnyEvent]:
         fact.partition_epoch,
         False,
         fact.origin,
+        fact.eligible,
     )
     state.put_partition(topic, fact.partition, record)
     if fact.topic in COORDINATOR_OF:

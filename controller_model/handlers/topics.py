@@ -4,11 +4,17 @@ A topic's assignment and its partitions' states are facts of their own, and eith
 first. The states of a topic end with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
-from controller_model.facts.facts import TopicDeletionGone, TopicDeletionIs, TopicGone, TopicIs
+from controller_model.facts.facts import (
+    AssignmentsAre,
+    TopicDeletionGone,
+    TopicDeletionIs,
+    TopicGone,
+    TopicIs,
+)
 from controller_model.facts.stamp import where
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import (
@@ -46,6 +52,53 @@ def apply_topic(state: ClusterState, fact: TopicIs) -> list[AnyEvent]:
     if not state.control.log.baseline:
         return []
     return _topic_events(state, fact, old, new, before)
+
+
+def apply_assignments(state: ClusterState, fact: AssignmentsAre) -> list[AnyEvent]:
+    """Apply new partitions of a topic, and other replicas of held ones."""
+    old, about, name = state.topic(fact.topic), where(fact.stamp), fact.topic
+    before = len(old.partitions)
+    partitions = {
+        partition: msgspec.structs.replace(record, replicas=replicas)
+        if (record := old.partitions.get(partition)) is not None
+        else PartitionRecord(replicas)
+        for partition, replicas in fact.partitions.items()
+    }
+    adding = _merged(old.adding, fact.adding, fact.partitions)
+    removing = _merged(old.removing, fact.removing, fact.partitions)
+    since = fact.since if old.reassigning_since is None else old.reassigning_since
+    new = msgspec.structs.replace(
+        old,
+        adding=adding,
+        removing=removing,
+        reassigning_since=since if adding or removing else None,
+    )
+    state.put_assignments(old, new, partitions)
+    if not state.control.log.baseline:
+        return []
+    events: list[AnyEvent] = []
+    reassigned = {partition for partition in partitions if _is_reassigned(old, partition)}
+    now = {partition for partition in partitions if _is_reassigned(new, partition)}
+    if started := _named(name, now - reassigned):
+        events.append(ReassignmentStarted(topic=name, partitions=started, **about))
+    if completed := _named(name, reassigned - now):
+        events.append(ReassignmentCompleted(topic=name, partitions=completed, **about))
+    count = len(new.partitions)
+    if count > before:
+        events.append(TopicExpanded(topic=name, before=before, partitions=count, **about))
+    return events
+
+
+def _merged(
+    held: Mapping[int, tuple[int, ...]],
+    stated: Mapping[int, tuple[int, ...]],
+    partitions: Collection[int],
+) -> Mapping[int, tuple[int, ...]]:
+    """Return the replicas of each partition, as stated for these partitions, and as held for all others."""
+    if not stated and held.keys().isdisjoint(partitions):
+        return held
+    left = {each: replicas for each, replicas in held.items() if each not in partitions}
+    return left | {each: replicas for each, replicas in stated.items() if replicas}
 
 
 def _topic_events(
@@ -116,7 +169,7 @@ def apply_topic_end(state: ClusterState, fact: TopicGone) -> list[AnyEvent]:
     state.put_topic(new)
     if not state.control.log.baseline:
         return []
-    requested = name in state.control.deleting
+    requested = fact.is_requested or name in state.control.deleting
     return [TopicDeleted(**where(fact.stamp), topic=name, requested=requested)]
 
 

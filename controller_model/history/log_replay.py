@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from controller_model.facts.stamp import where
-from controller_model.fold.log_clock import is_time, time_after
+from controller_model.fold.log_clock import time_after
 from controller_model.fold.replay import EventBatch, is_dropped
 from controller_model.handlers.apply import apply_fact
 from controller_model.history.snapshot import Snapshot, snapshot
@@ -39,7 +39,7 @@ from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.stats import stamp_of
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
-from controller_model.state.log_state import LogState
+from controller_model.state.log_state import LogState, is_time
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"

@@ -13,6 +13,8 @@ _ENDS = {
     "controlled_shutdown": ("was shut down", "were shut down"),
     "crashed": ("crashed", "crashed"),
     "bounced": ("bounced", "bounced"),
+    "fenced": ("was fenced", "were fenced"),
+    "unregistered": ("was unregistered", "were unregistered"),
     "unknown": ("was lost", "were lost"),
 }
 """The words for one broker and for several, by how the registration ended (events.BrokerEnd)."""

@@ -4,7 +4,8 @@ The rule: the controller is expected to do what Kafka's controller does. A parti
 lost gets the leader that Kafka's offline election chooses (`elections`), lost members leave the ISR, and the
 result is judged by the same definitions as before the loss. A clean stop and a crash end alike: a
 controlled shutdown chooses among the same replicas in the same order, only earlier, so
-one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline).
+one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline). In a KRaft cluster both fence
+the broker (ReplicationControlManager.handleBrokerFenced, handleBrokerInControlledShutdown), by `kraft_elections`.
 """
 
 import enum
@@ -18,6 +19,7 @@ from controller_model.insight.wording import counted, named
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.elections import LeaderAndIsr, leader_for_offline
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
+from controller_model.kafka.kraft_elections import leader_after_fencing
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -158,6 +160,7 @@ def by_kind(
             partition.min_isr,
             partition.unclean,
             partition.deleting,
+            partition.eligible,
             min(_NEXT_TERM + 1, epochs_above(partition)),
         )
         found = known.get(kind)
@@ -215,6 +218,16 @@ def settled(
     The leader is NO_LEADER if nobody can be elected. The partition must have a state.
     """
     leader = partition.written_leader
+    if cluster.is_kraft:
+        return leader_after_fencing(
+            partition.replicas,
+            leader,
+            partition.isr,
+            live,
+            eligible=partition.eligible,
+            has_elr=cluster.has_elr,
+            unclean=cluster.unclean_of(partition),
+        )
     if leader in live:
         # Dead members leave the ISR, except its last one (ReplicaStateMachine.doRemoveReplicasFromIsr), which matters
         # where the leader is not a member. Where the controller's removals are aborted, the leader makes them.
@@ -308,9 +321,11 @@ def _effects(
 def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
     """Return the brokers whose loss may change this partition.
 
-    A replica that does not lead and is not in the ISR matters only to an unclean election.
+    A replica that does not lead and is not in the ISR matters only to an unclean election, or if it is eligible.
     """
     found = {partition.written_leader, *partition.isr}
+    if partition.eligible is not None:
+        found.update(partition.eligible.elr, partition.eligible.last_known)
     return found.union(partition.replicas) if cluster.unclean_of(partition) else found
 
 

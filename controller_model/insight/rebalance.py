@@ -3,6 +3,9 @@
 Imbalance and candidates are those of KafkaController.checkAndTriggerAutoLeaderRebalance
 (3.9), including the ratio and the strict threshold. Only what a preferred election can elect is
 recommended. The settings are the controller's own and not in ZooKeeper: kcm has options for them.
+
+A KRaft controller has no threshold: it elects for every imbalanced partition, in rounds of at most 1,000 that follow each
+other after 10 ms (ReplicationControlManager.maybeBalancePartitionLeaders).
 """
 
 import enum
@@ -35,7 +38,7 @@ class Blocked(enum.StrEnum):
     """Why a preferred replica that does not lead cannot be elected."""
 
     NOT_LIVE = "not_live"
-    """Its broker is not registered."""
+    """Its broker is not registered; in a KRaft cluster, not active."""
     NOT_IN_ISR = "not_in_isr"
     TOPIC_BEING_DELETED = "topic_being_deleted"
     REASSIGNMENT = "reassignment"
@@ -181,13 +184,13 @@ def next_rebalance(
 ) -> NextRebalance:
     """Return what the controller's next check would find and elect."""
     account = _Account(partitions)
-    threshold = assumed.leader_imbalance_per_broker_percentage / 100
+    threshold = 0 if cluster.is_kraft else assumed.leader_imbalance_per_broker_percentage / 100
     exceeding = tuple(b.broker for b in account.brokers() if b.ratio > threshold)
     electable, blocked = _judged(
         account,
         exceeding,
         cluster,
-        reassignment=assumed.reassignments_block and account.reassigning,
+        reassignment=assumed.reassignments_block and account.reassigning and not cluster.is_kraft,
     )
     if account.deleting:
         blocked = {Blocked.TOPIC_BEING_DELETED: tuple(account.deleting)} | blocked

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
+from controller_model.kafka.kraft_elections import EligibleLeaders
 
 REQUEST_PATHS = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
 """Znodes in which older tools ask the controller for elections and for reassignments."""
@@ -110,6 +111,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unclean: bool | None = None
     """The topic's own unclean.leader.election.enable; None if it has none."""
     deleting: bool = False
+    eligible: EligibleLeaders | None = None
+    """Who may lead besides the ISR, in a KRaft cluster with eligible leader replicas; None: nobody."""
 
     @property
     def id(self) -> TopicPartition:
@@ -154,7 +157,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The brokers of a cluster, and the defaults that apply in it."""
 
     live: frozenset[int]
-    """Registered brokers, including those that are shutting down: ZooKeeper shows no difference."""
+    """Registered brokers, including those that are shutting down: ZooKeeper shows no difference. In a KRaft cluster the
+    active ones: neither fenced nor shutting down."""
     controller: int = NO_CONTROLLER
     controller_epoch: int | None = None
     """None: not known, or a KRaft controller is the controller, whose elections follow other rules."""
@@ -173,6 +177,10 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
     requests: tuple[str, ...] = ()
     """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
+    is_kraft: bool = False
+    """It is a KRaft cluster: its controller elects by `kraft_elections`."""
+    has_elr: bool = False
+    """It has eligible leader replicas (eligible.leader.replicas.version)."""
 
     def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int | None:
         """Return the ISR size below which acks=all is refused if `leader` leads; None: not known.

@@ -4,10 +4,12 @@ A known broker that is gone keeps its series, because its replicas still count; 
 that only make sense for a live broker are absent then.
 """
 
+from collections.abc import Mapping
+
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import broker_address
 from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
-from controller_model.records.events import BrokerEnd
+from controller_model.records.events import ENDS_IN_ZOOKEEPER, BrokerEnd
 from controller_model.records.views import BrokerView
 
 
@@ -18,6 +20,11 @@ def _broker_info(view: BrokerView) -> list[Sample]:
         return []
     port = "" if record.port is None else str(record.port)
     return [((str(view.id), address, record.host, port, record.rack or ""), 1)]
+
+
+def _ends(ends: Mapping[str, int]) -> list[Sample]:
+    # The record of a KRaft cluster's broker has an entry for each of its kinds from the start.
+    return each_of(() if BrokerEnd.FENCED in ends else ENDS_IN_ZOOKEEPER, ends)
 
 
 BROKER: Table[BrokerView] = {
@@ -44,7 +51,7 @@ BROKER: Table[BrokerView] = {
         "Ended registrations of the broker, by how they ended, which is inferred; crashed "
         "stays flat in a healthy cluster.",
         ("end",),
-        lambda view: each_of(BrokerEnd, view.record.ends),
+        lambda view: _ends(view.record.ends),
     ),
     "kafka_broker_leaders": figure(
         "Number of partitions that the broker leads (JMX LeaderCount).", lambda view: view.leaders

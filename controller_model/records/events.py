@@ -32,14 +32,38 @@ class LeaderElectionKind(enum.StrEnum):
 
 
 class BrokerEnd(enum.StrEnum):
-    """How a broker's registration ended; all except `bounced` are inferred from what came before."""
+    """How a broker's registration ended, or its time without a fence.
+
+    A metadata log states it. In ZooKeeper all except `bounced` are inferred from what came before.
+    """
 
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
     CRASHED = "crashed"
     """It was in sync with others to the end: its process died, or lost its ZooKeeper session."""
     BOUNCED = "bounced"
     """The same id registered again (a larger czxid), and the end in between was not seen."""
+    FENCED = "fenced"
+    """Of a KRaft cluster: the controller fenced it, because its heartbeats did not come or its log directories failed."""
+    UNREGISTERED = "unregistered"
+    """Of a KRaft cluster: an operator removed its registration."""
     UNKNOWN = "unknown"
+
+
+ENDS_IN_ZOOKEEPER = (
+    BrokerEnd.CONTROLLED_SHUTDOWN,
+    BrokerEnd.CRASHED,
+    BrokerEnd.BOUNCED,
+    BrokerEnd.UNKNOWN,
+)
+"""Those that a ZooKeeper cluster's brokers can have."""
+ENDS_IN_KRAFT = (
+    BrokerEnd.CONTROLLED_SHUTDOWN,
+    BrokerEnd.FENCED,
+    BrokerEnd.BOUNCED,
+    BrokerEnd.UNREGISTERED,
+    BrokerEnd.UNKNOWN,
+)
+"""Those that a KRaft cluster's brokers can have."""
 
 
 class ElectionCause(enum.StrEnum):
@@ -71,7 +95,8 @@ class Event(
     at: int
     position: Position
     source_number: int | None = None
-    """The source's own number of the change that showed it: in ZooKeeper its zxid. None where there is none."""
+    """The source's own number of the change that showed it: in ZooKeeper its zxid, in KRaft its offset in the
+    metadata log. None where there is none."""
 
 
 class Baseline(Event, frozen=True, kw_only=True):

@@ -78,6 +78,8 @@ class MetadataSlice(MetadataLogRecord, frozen=True, tag="metadata_slice"):
     batches: tuple[MetadataBatch, ...] = ()
     high_watermark: Int64 | None = None
     """Up to where the log was committed when this was read: above `last + 1` while the watcher catches up."""
+    first_at: Int64 | None = None
+    """When the record at `first` was appended, be it a no-op."""
     longest_pause_ms: Int64 | None = None
     """The longest time between two records that it covers, no-ops included; None: it covers only one."""
     unknown: Mapping[str, Int64] = {}
@@ -138,11 +140,14 @@ class SnapshotFinished(SnapshotRecord, frozen=True, tag="snapshot_finished"):
 
     parts: Int64
     """How many parts there are."""
+    leader: Int32 | None = None
+    leader_epoch: Int32 | None = None
+    """Who led when the snapshot was read, and its epoch: in `epoch` it is the controller that the snapshot leaves off with."""
     unknown: Mapping[str, Int64] = {}
     """As in a slice."""
 
 
-class QuorumReplica(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class QuorumReplica(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """How far one replica of the metadata log is, as the leader knows it (DescribeQuorum)."""
 
     replica_id: Int32
@@ -154,7 +159,7 @@ class QuorumReplica(msgspec.Struct, frozen=True, array_like=True, gc=False):
     directory_id: Name | None = None
 
 
-class QuorumSample(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class QuorumSample(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One answer to DescribeQuorum."""
 
     at: Int64

@@ -17,6 +17,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.decoding import decode_record
 from controller_model.records.incidents import Incident, IncidentsSummary
 from controller_model.records.pending_writes import PendingWrites
+from controller_model.records.quorum import QuorumView
 from controller_model.records.recommendations import Grade, RebalanceSummary, Recommended
 
 VERSION = 1
@@ -55,6 +56,21 @@ class Capability(enum.StrEnum):
     """What tools ask the controller for, and what waits for it."""
     CLUSTER = "cluster"
     """The cluster id, features, and a migration to KRaft."""
+    PENDING_WRITES = "pending_writes"
+    """What the controller has yet to write, and its health by that. In KRaft the decision is the write."""
+    FOREIGN_WRITES = "foreign_writes"
+    """Writes past the controller. In KRaft nobody else can write."""
+    SESSION = "session"
+    """The watcher's session with ZooKeeper."""
+
+
+ABSENT_IN_KRAFT = (
+    Capability.REQUESTS,
+    Capability.PENDING_WRITES,
+    Capability.FOREIGN_WRITES,
+    Capability.SESSION,
+)
+"""What a KRaft cluster does not have: nothing of it is shown, and nothing is missing without it."""
 
 
 class ControllerView(msgspec.Struct, kw_only=True):
@@ -70,6 +86,8 @@ class ControllerView(msgspec.Struct, kw_only=True):
     id_changes: int = 0
     """Elections won by another broker than the one before."""
     missed_elections: int = 0
+    possible_elections: int = 0
+    """Elections that may have been besides: across a snapshot of a metadata log the epoch shows at least one."""
     vacant_since: int | None = None
     """Since when nobody holds /controller, by the watcher's clock; None while it is held."""
     vacancy_total_min_ms: int = 0
@@ -125,7 +143,13 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions whose min.insync.replicas is not below the replication factor, except those with
     RF 1; None while that of some is not known."""
     replicas_on_gone_brokers: int = 0
-    """Replicas that are assigned to brokers that are not registered now."""
+    """Replicas that are assigned to brokers that are not registered now, in a KRaft cluster that are not active."""
+    recovering: int = 0
+    """Partitions whose leader came from an unclean election, and recovers."""
+    isr_empty: int | None = None
+    """Partitions with nobody in sync; None: only eligible leader replicas let an ISR be empty."""
+    with_elr: int | None = None
+    """Partitions with eligible leader replicas: they are below min.insync.replicas. None: not a KRaft cluster."""
 
 
 class Pending(msgspec.Struct, kw_only=True):
@@ -174,6 +198,8 @@ class LogView(msgspec.Struct, kw_only=True):
     """How many more there are below those in `denied` without being named."""
     hidden: tuple[Capability, ...] = ()
     """What cannot be seen because of that, wholly or in part."""
+    absent: tuple[Capability, ...] = ()
+    """What this kind of cluster does not have: no figure, and none is missing."""
     resync_under_way: bool = False
     """Everything is being read again: figures mix two points in time."""
     resyncs: int = 0
@@ -243,6 +269,8 @@ class ResyncWanted(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     reason: str
+    offset: int | None = None
+    """Of a KRaft cluster: the offset of the metadata log at which the fold goes on. None: it needs a snapshot."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="view"):
@@ -271,6 +299,7 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     counters: ClusterCounters = msgspec.field(default_factory=ClusterCounters)
     config: ClusterConfig = msgspec.field(default_factory=ClusterConfig)
     brokers_live: tuple[int, ...] = ()
+    """The registered brokers; in a KRaft cluster the active ones: neither fenced nor shutting down."""
     brokers_known: tuple[int, ...] = ()
     """Every id that was ever registered or is assigned."""
     min_isr_assumed: int | None = None
@@ -294,18 +323,21 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     views_digest: str | None = None
     """The digest over all other views of the cluster as last published (`view_digest`). A reader whose
     views have another digest lacks some, or has older ones. None: nothing can be compared."""
+    quorum: QuorumView | None = None
+    """The quorum and what the metadata log states of the cluster; None: it is not a KRaft cluster."""
 
     def can_see(self, capability: Capability) -> bool:
-        """Return whether the source can see all of this; what depends on it is not known otherwise."""
-        return capability not in self.log.hidden
+        """Return whether the source can see all of this; what depends on it is not known otherwise, or does not exist."""
+        return capability not in self.log.hidden and capability not in self.log.absent
 
 
 class BrokerRecord(msgspec.Struct, kw_only=True):
     """What is held of a broker's registrations: the fold's state holds this value, and changes it."""
 
     live: bool = False
+    """It is registered, and in a KRaft cluster not fenced."""
     epoch: int | None = None
-    """The broker epoch: czxid of its registration, of the last one for a dead broker."""
+    """The broker epoch: czxid of its registration, of the last one for a dead broker; in KRaft an offset."""
     since: int | None = None
     """When it registered (ctime), or when its end was seen."""
     registrations: int = 0
@@ -325,6 +357,18 @@ class BrokerRecord(msgspec.Struct, kw_only=True):
     """The minutes since 1970, of the last 30, in which it left one (`records.recent`)."""
     log_dir_failures: int = 0
     """Failed log directories that it reported."""
+    fenced: bool | None = None
+    """Whether the controller has fenced it: it is registered, and leads nothing. None: it is not registered, or ZooKeeper
+    is the source, which knows no fencing."""
+    shutting_down: bool = False
+    """It is in controlled shutdown: it leads nothing any more."""
+    log_dirs_offline: int | None = None
+    """How many of its log directories are offline; None: not known."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead partitions (ClusterControlManager.isActive)."""
+        return self.live and not self.shutting_down
 
 
 class BrokerView(View, tag="broker", frozen=True, kw_only=True):
@@ -407,6 +451,10 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     replicas: tuple[tuple[int, ...], ...] = ()
     adding: dict[int, tuple[int, ...]] = {}
     removing: dict[int, tuple[int, ...]] = {}
+    elr: dict[int, tuple[int, ...]] = {}
+    """The eligible leader replicas of partitions that have any."""
+    last_known_elr: dict[int, tuple[int, ...]] = {}
+    """The last known leader of partitions that have one."""
     leader: tuple[int | None, ...] = ()
     """None: no state znode; -1 as Kafka wrote it."""
     isr: tuple[tuple[int, ...] | None, ...] = ()

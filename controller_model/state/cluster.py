@@ -6,7 +6,7 @@ is nothing to open, to settle or to call in order, and totals can be read at any
 loaded when a change touches it; the totals never need the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import xor
 from typing import Protocol
@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
+from controller_model.kafka.elections import RECOVERING
 from controller_model.kafka.ids import new_tuple
 from controller_model.state.contribution import NO_MIN_ISR, CountedState
 from controller_model.state.control_plane import ControlPlane
@@ -42,12 +43,19 @@ class TopicStore(Protocol):
     def names(self) -> Iterable[str]:
         """Return the names of all topics; used rarely, because it may read everything."""
 
+    def name_of(self, topic_id: str) -> str | None:
+        """Return the name that was stored for a topic id, or None."""
+
+    def put_name(self, topic_id: str, name: str | None) -> None:
+        """Store the name of a topic id; None removes it. Only for sources whose records name topics by id."""
+
 
 class MemoryTopicStore:
     """Topics in a dict."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicState] = {}
+        self._names: dict[str, str] = {}
 
     def get(self, name: str) -> TopicState | None:
         """Return the topic, or None."""
@@ -66,6 +74,17 @@ class MemoryTopicStore:
     def names(self) -> Iterable[str]:
         """Return the names of all topics."""
         return list(self._topics)
+
+    def name_of(self, topic_id: str) -> str | None:
+        """Return the name that was stored for a topic id, or None."""
+        return self._names.get(topic_id)
+
+    def put_name(self, topic_id: str, name: str | None) -> None:
+        """Store the name of a topic id; None removes it."""
+        if name is None:
+            self._names.pop(topic_id, None)
+        else:
+            self._names[topic_id] = name
 
 
 class ClusterState:
@@ -91,17 +110,27 @@ class ClusterState:
 
         Figures derived from topics change with it: totals, coordinators, topics and reassignments.
         """
-        control, name = self.control, new.name
-        old = self.topic(name)
+        old = self.topic(new.name)
         if not _is_counted_alike(old, new):
             self._count_topic(old, -1)
             self._count_topic(new, 1)
-        control.topics += new.exists - old.exists
-        if new.reassigning_since is None:
-            control.reassigning.pop(name, None)
-        else:
-            control.reassigning[name] = new.reassigning_since
-        self._store(new)
+        self._replace(old, new)
+
+    def put_assignments(
+        self, old: TopicState, new: TopicState, partitions: Mapping[int, PartitionRecord]
+    ) -> None:
+        """Replace a topic, as it is held, by one in which these partitions are new or have other replicas.
+
+        It costs as much as these partitions, not as much as the topic.
+        """
+        held: dict[int, PartitionRecord] = old.partitions  # type: ignore[assignment]  # in place, for speed
+        for partition, record in partitions.items():
+            before = held.get(partition)
+            if before is not None:
+                self._count_partition(-1, old, partition, before)
+            held[partition] = record
+            self._count_partition(1, new, partition, record)
+        self._replace(old, new)
 
     def put_partition(self, topic: TopicState, partition: int, new: PartitionRecord | None) -> None:
         """Replace a partition of a topic, as it is held, by a new value, or remove it if that is None."""
@@ -115,6 +144,8 @@ class ClusterState:
             if new.replicas is not None and (
                 new.leader != old.leader
                 or new.isr != old.isr
+                or new.eligible != old.eligible
+                or new.leader_recovery_state != old.leader_recovery_state
                 or (
                     new.controller_epoch != old.controller_epoch
                     and max(new.controller_epoch, old.controller_epoch) > self.control.counted_epoch
@@ -180,6 +211,16 @@ class ClusterState:
         self.control.published.topics ^= reduce(xor, (*topic.view_digests, *digests), 0)
         self.topics.put(msgspec.structs.replace(topic, view_digests=digests))
 
+    def _replace(self, old: TopicState, new: TopicState) -> None:
+        """Store a topic whose partitions are counted."""
+        control, name = self.control, new.name
+        control.topics += new.exists - old.exists
+        if new.reassigning_since is None:
+            control.reassigning.pop(name, None)
+        else:
+            control.reassigning[name] = new.reassigning_since
+        self._store(new)
+
     def _store(self, topic: TopicState, partition: int | None = None) -> None:
         name = topic.name
         self.mark_changed(name, partition)
@@ -203,15 +244,17 @@ class ClusterState:
         replicas, added = new.replicas, topic.adding.get(partition, ())
         min_isr, unclean = topic.min_isr or NO_MIN_ISR, topic.unclean
         deleting = topic.name in control.deleting
+        if new.leader_recovery_state != old.leader_recovery_state:
+            control.counted.recovering += _is_recovering(new) - _is_recovering(old)
         above = old.controller_epoch if old.controller_epoch > epoch else 0
         before = new_tuple(
             CountedState,
-            (replicas, old.leader, old.isr, added, min_isr, deleting, unclean, above),
+            (replicas, old.leader, old.isr, added, min_isr, deleting, unclean, above, old.eligible),
         )
         above = new.controller_epoch if new.controller_epoch > epoch else 0
         after = new_tuple(
             CountedState,
-            (replicas, new.leader, new.isr, added, min_isr, deleting, unclean, above),
+            (replicas, new.leader, new.isr, added, min_isr, deleting, unclean, above, new.eligible),
         )
         if topic.removing and not added and (old.leader is None or new.leader is None):
             removed = topic.removing.get(partition, ())
@@ -235,6 +278,7 @@ class ClusterState:
             return
         is_reassigned = bool(topic.adding.get(partition) or topic.removing.get(partition))
         self.control.count_partition(by, state, is_reassigned=is_reassigned)
+        self.control.counted.recovering += by * _is_recovering(record)
 
     def _counted_state(
         self, topic: TopicState, partition: int, record: PartitionRecord
@@ -251,6 +295,7 @@ class ClusterState:
             topic.name in self.control.deleting,
             topic.unclean,
             record.controller_epoch if record.controller_epoch > self.control.counted_epoch else 0,
+            record.eligible,
         )
 
     def _count_coordinators(self, topic: TopicState) -> None:
@@ -262,6 +307,10 @@ class ClusterState:
         # Also of a partition that is in no assignment, which the totals do not count.
         now = coordinators.get(topic.name, {})
         self.control.touched.update(broker for broker, _ in before.items() ^ now.items())
+
+
+def _is_recovering(record: PartitionRecord) -> bool:
+    return record.leader_recovery_state == RECOVERING
 
 
 def _is_counted_alike(old: TopicState, new: TopicState) -> bool:

@@ -11,11 +11,16 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 
 
-def mark_incomplete(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
-    """Mark the figures as incomplete; with `ask`, request a resync unless one is requested already."""
+def mark_incomplete(
+    state: ClusterState, *, at: int, reason: str, ask: bool, offset: int | None = None
+) -> list[AnyEvent]:
+    """Mark the figures as incomplete; with `ask`, request a resync unless one is requested already.
+
+    `offset`: where the log is to go on, for a source that can write its records again.
+    """
     log = state.control.log
     if ask:
-        request_resync(log, reason.partition(":")[0])
+        request_resync(log, reason.partition(":")[0], offset=offset)
     log.reason = reason
     if log.view.incomplete_since is not None:
         return []
@@ -41,7 +46,9 @@ def mark_verified(state: ClusterState, *, at: int, entries: int) -> list[AnyEven
     return [Verified(at=at, position=log.position, znodes=entries)] if was_in_doubt else []
 
 
-def request_resync(log: LogState, reason: str, *, again: bool = False) -> None:
+def request_resync(
+    log: LogState, reason: str, *, again: bool = False, offset: int | None = None
+) -> None:
     """Request a resync, under a new number; back off while the same reason repeats.
 
     An open request stays as it is, unless `again`: a resync or a reconciliation that failed shows that the
@@ -54,7 +61,7 @@ def request_resync(log: LogState, reason: str, *, again: bool = False) -> None:
     if log.asked_times & (log.asked_times - 1):
         return  # requested the 1st, 2nd, 4th, 8th time in a row; the other times are only reported
     log.asked += 1
-    log.wanted = ResyncWanted(number=log.asked, reason=reason)
+    log.wanted = ResyncWanted(number=log.asked, reason=reason, offset=offset)
 
 
 def count_anomaly(

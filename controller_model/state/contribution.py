@@ -12,6 +12,7 @@ import msgspec
 
 from controller_model.kafka.cluster_facts import has_preferred_leader
 from controller_model.kafka.ids import NO_LEADER, new_tuple
+from controller_model.kafka.kraft_elections import EligibleLeaders
 
 NO_MIN_ISR = 0
 """In a key: the topic does not set min.insync.replicas itself."""
@@ -36,6 +37,7 @@ class CountedState(NamedTuple):
     above: int = 0
     """Its controller epoch, if that is above the one up to which partitions are counted by sizes alone
     (`ControlPlane.counted_epoch`); else 0."""
+    eligible: EligibleLeaders | None = None
 
 
 class Shape(NamedTuple):
@@ -61,10 +63,11 @@ class Membership(NamedTuple):
 
 
 class Irregular(NamedTuple):
-    """The key by which states are counted whole that Kafka's controller does not leave behind.
+    """The key by which states are counted whole that Kafka's controller does not leave behind, or rarely.
 
     Its leader is in its ISR, its ISR in its assignment, an ISR without a leader has one member
-    (ReplicaStateMachine.doRemoveReplicasFromIsr), and no state has a controller epoch above the cluster's.
+    (ReplicaStateMachine.doRemoveReplicasFromIsr), and no state has a controller epoch above the cluster's. A partition
+    with eligible leader replicas is below its min.insync.replicas.
     """
 
     leader: int
@@ -74,6 +77,7 @@ class Irregular(NamedTuple):
     unclean: bool | None
     above: int
     """As in `CountedState`."""
+    eligible: EligibleLeaders | None = None
 
     @property
     def membership(self) -> Membership:
@@ -111,6 +115,8 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
     """Partitions that were written without a leader, by their ISR. The controller leaves one member in it
     (ReplicaStateMachine.doRemoveReplicasFromIsr), so there are about as many keys as brokers."""
     irregular: dict[Irregular, int] = {}
+    recovering: int = 0
+    """Partitions whose leader came from an unclean election and recovers (LeaderRecoveryState.RECOVERING)."""
 
     def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
         """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
@@ -126,7 +132,7 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
 
     def count_state(self, by: int, state: CountedState) -> None:
         """Count the state of `by` partitions in, or out if it is negative, without their assignments."""
-        replicas, leader, isr, added, min_isr, deleting, unclean, above = state
+        replicas, leader, isr, added, min_isr, deleting, unclean, above, eligible = state
         if leader is None:
             self.without_state += by
             if not (added or deleting):
@@ -142,8 +148,9 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         count, in_sync = len(replicas), len(isr)
         target = count - len(set(added) & set(replicas)) if added else count
         _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
-        if above or not is_regular(replicas, leader, isr):
-            _move(self.irregular, Irregular(leader, replicas, isr, min_isr, unclean, above), by)
+        if above or eligible is not None or not is_regular(replicas, leader, isr):
+            irregular = Irregular(leader, replicas, isr, min_isr, unclean, above, eligible)
+            _move(self.irregular, irregular, by)
         membership = new_tuple(Membership, (leader, count, in_sync, min_isr, unclean))
         for broker in isr:
             held = self.members.get(broker)

@@ -11,6 +11,7 @@ import msgspec
 
 from controller_model.kafka.cluster_facts import min_isr_of
 from controller_model.records.election_requests import ElectionOrigin
+from controller_model.records.quorum import QuorumView
 from controller_model.records.views import ClusterConfig, ClusterCounters, Pending
 from controller_model.state.contribution import Contribution, CountedState, is_regular
 from controller_model.state.controller_state import ControllerState
@@ -99,6 +100,8 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     """How many stand, by kind (records.foreign_writes)."""
     source: Any = None
     """The source's own state: only the source reads it (`Source.adopt`)."""
+    quorum: QuorumView | None = None
+    """None: it is not a KRaft cluster."""
 
     @cached_property
     def touched(self) -> set[int]:
@@ -107,8 +110,8 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
 
     @cached_property
     def live_brokers(self) -> set[int]:
-        """The registered ids: they change with registrations."""
-        return {broker for broker, held in self.brokers.items() if held.record.live}
+        """The registered ids, in a KRaft cluster the active ones: they change with registrations."""
+        return {broker for broker, held in self.brokers.items() if held.record.is_active}
 
     @cached_property
     def moves(self) -> dict[CountedState, int]:
@@ -138,7 +141,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         irregular = self.counted.irregular
         for each in [each for each in irregular if 0 < each.above <= epoch]:
             count = irregular.pop(each)
-            if not is_regular(each.replicas, each.leader, each.isr):
+            if each.eligible is not None or not is_regular(each.replicas, each.leader, each.isr):
                 below = each._replace(above=0)
                 irregular[below] = irregular.get(below, 0) + count
 
@@ -156,7 +159,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         """Store what is held of a broker, new or changed."""
         self.brokers[broker] = held
         self.touched.add(broker)
-        if held.record.live:
+        if held.record.is_active:
             self.live_brokers.add(broker)
         else:
             self.live_brokers.discard(broker)

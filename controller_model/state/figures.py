@@ -1,7 +1,7 @@
 """The figures: totals, combined with the live brokers and the defaults that apply now.
 
 The rule: definitions are Kafka's. A partition is offline if it has a state and its leader is -1 or
-not registered (KafkaController.updateMetrics). It is under-replicated if its ISR is smaller than
+not registered (KafkaController.updateMetrics); a KRaft controller always writes -1. It is under-replicated if its ISR is smaller than
 its target replicas. Neither counts a topic that is being deleted. If min.insync.replicas of one
 partition is not known, no sum over partitions that depends on it is known: no partial sum is shown.
 """
@@ -18,6 +18,7 @@ from controller_model.kafka.cluster_facts import (
     min_isr_blocks,
 )
 from controller_model.kafka.ids import NO_LEADER
+from controller_model.kafka.metadata_records import ELR_VERSION
 from controller_model.records.views import Counts
 from controller_model.state.contribution import NO_MIN_ISR, Irregular, Membership
 from controller_model.state.control_plane import ControlPlane
@@ -52,11 +53,12 @@ def counts(control: ControlPlane) -> Counts:
     """Return the cluster's figures."""
     totals = control.totals
     live = control.live_brokers
+    is_kraft = control.quorum is not None
     offline = leaderless = under_replicated = under_min = at_min = at_min_by_loss = reassigning = 0
     is_known = True
     for shape, count in totals.shapes.items():
         lacks = shape.target > shape.isr
-        if shape.leader not in live:
+        if shape.leader < 0 if is_kraft else shape.leader not in live:
             offline += count
             leaderless += count if shape.leader < 0 else 0
         else:
@@ -89,7 +91,35 @@ def counts(control: ControlPlane) -> Counts:
         replication_factor_1=sum(n for (factor, _), n in totals.sizes.items() if factor == 1),
         min_isr_blocks=_min_isr_blocking(control),
         replicas_on_gone_brokers=sum(n for b, n in totals.replicas.items() if b not in live),
+        recovering=totals.recovering,
+        isr_empty=_isr_empty(control) if is_kraft else None,
+        with_elr=_with_elr(control) if is_kraft else None,
     )
+
+
+def _isr_empty(control: ControlPlane) -> int:
+    return sum(n for shape, n in control.totals.shapes.items() if shape.isr == 0)
+
+
+def _with_elr(control: ControlPlane) -> int:
+    irregular = control.totals.irregular.items()
+    return sum(n for kind, n in irregular if kind.eligible is not None and kind.eligible.elr)
+
+
+def has_elr(control: ControlPlane) -> bool:
+    """Return whether a cluster has eligible leader replicas now."""
+    return control.quorum is not None and control.quorum.features.get(ELR_VERSION, 0) > 0
+
+
+def threshold_percentage(control: ControlPlane) -> int:
+    """Return above which imbalance of a broker the controller elects preferred leaders by itself.
+
+    A KRaft controller ignores leader.imbalance.per.broker.percentage: it elects for every imbalanced partition
+    (ReplicationControlManager.maybeBalancePartitionLeaders).
+    """
+    if control.quorum is not None:
+        return 0
+    return control.assumed.leader_imbalance_per_broker_percentage
 
 
 def leader_skew(control: ControlPlane, broker: int, share: float) -> float | None:
@@ -110,7 +140,7 @@ def imbalance_ratio(control: ControlPlane, broker: int) -> float:
 
 def exceeding(control: ControlPlane) -> tuple[int, ...]:
     """Return the brokers strictly above the threshold, worst first (insight.rebalance)."""
-    threshold = control.assumed.leader_imbalance_per_broker_percentage / 100
+    threshold = threshold_percentage(control) / 100
     ratios = {
         broker: imbalance_ratio(control, broker) for broker in control.totals.preferred_not_led
     }
@@ -228,7 +258,8 @@ class LossJudge:
         term = (cluster.controller, cluster.controller_epoch) if self._irregular else None
         refused = (cluster.controller, cluster.refused_below, cluster.is_refused)
         unclean = self._is_unclean_by_default
-        return (gone, unclean, refused, term, self._all_live, self._may_strand_others)
+        rules = (cluster.is_kraft, cluster.has_elr)
+        return (gone, unclean, refused, term, rules, self._all_live, self._may_strand_others)
 
     def of(self, broker: int) -> LostWith:
         """Return what would break if this broker were lost; nothing if it is gone."""
@@ -365,14 +396,17 @@ _ANY = PartitionFacts(topic="", partition=0, replicas=())
 def cluster_facts(control: ControlPlane) -> ClusterFacts:
     """Return the facts on which a loss depends, as views hold them."""
     controller, config = control.controller.view, control.config
+    is_kraft = controller.migrating_to_kraft or control.quorum is not None
     return ClusterFacts(
         live=frozenset(control.live_brokers),
         controller=controller.id,
-        controller_epoch=None if controller.migrating_to_kraft else controller.epoch,
+        controller_epoch=None if is_kraft else controller.epoch,
         refused_below=controller.refused_below,
         broker_min_isr=config.broker_min_isr,
         broker_unclean=config.broker_unclean,
         min_isr_assumed=control.assumed.min_insync_replicas,
+        is_kraft=control.quorum is not None,
+        has_elr=has_elr(control),
     )
 
 
@@ -386,6 +420,7 @@ def _facts(kind: Irregular) -> PartitionFacts:
         controller_epoch=kind.above,
         min_isr=kind.min_isr or None,
         unclean=kind.unclean,
+        eligible=kind.eligible,
     )
 
 

@@ -5,6 +5,18 @@ import msgspec
 from controller_model.kafka.ids import NOWHERE, Position
 from controller_model.records.views import LogView, ResyncWanted
 
+LATEST_MS = 4_102_444_800_000
+"""The year 2100: a value beyond it, or before 1970, is not a time."""
+
+
+def is_time(record_at: int) -> bool:
+    """Return whether a clock may show this value.
+
+    >>> is_time(1_700_000_000_000), is_time(2**62), is_time(-1)
+    (True, False, False)
+    """
+    return 0 <= record_at <= LATEST_MS
+
 
 class LogClock(msgspec.Struct, array_like=True):
     """What the log's clock corrects at present; see `fold/log_clock`."""

@@ -4,7 +4,7 @@ The rule: a source reads the state and owns `ControlPlane.source` and each `Orig
 else of the cluster but by facts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from controller_model.facts.facts import Fact
@@ -60,6 +60,24 @@ class LogRecord(Protocol):
 
 class Source:
     """One kind of source of clusters' facts; as it is, it infers nothing and holds nothing of its own."""
+
+    has_own_order = False
+    """Its records have an order of their own (`split` and `admit`). Otherwise they follow each other by their seqs, from
+    one watcher in each generation."""
+
+    clock_name = "the watcher's clock"
+    """Whose clock the times of records are by."""
+
+    def split(self, record: Any) -> Iterable[Any]:
+        """Return the parts of a record, between which the health of the cluster may be sampled."""
+        return (record,)
+
+    def admit(self, _state: "ClusterState", _record: Any) -> tuple[Any | None, list[AnyEvent]]:
+        """Return what of a record continues what is held, and what that shows; move the log's position to its end.
+
+        None: it brings nothing, or nothing that can be applied yet.
+        """
+        raise NotImplementedError
 
     def name_of(self, record: Any) -> str:
         """Return what a record is about, as operators name it."""

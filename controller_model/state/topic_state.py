@@ -10,6 +10,7 @@ import msgspec
 
 from controller_model.facts.origin import Origin
 from controller_model.kafka.cluster_facts import PartitionFacts
+from controller_model.kafka.kraft_elections import EligibleLeaders
 
 
 class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -28,6 +29,8 @@ class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
     unreadable: bool = False
     """The newest state cannot be read: the last good one is kept, if there was one."""
     origin: Origin | None = None
+    eligible: EligibleLeaders | None = None
+    """Who may lead besides the ISR; None: nobody."""
 
     @property
     def is_stated(self) -> bool:
@@ -78,4 +81,5 @@ class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
             min_isr=self.min_isr,
             unclean=self.unclean,
             deleting=deleting,
+            eligible=record.eligible,
         )

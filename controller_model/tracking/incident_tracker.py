@@ -92,7 +92,8 @@ def _unsure_since(control: ControlPlane) -> int | None:
     out_of_sight = None
     if log.session not in {None, SessionState.CONNECTED}:
         out_of_sight = control.now if log.session_since is None else log.session_since
-    troubles = (out_of_sight, log.incomplete_since, log.divergent_since)
+    unreachable = None if control.quorum is None else control.quorum.unreachable_since
+    troubles = (out_of_sight, unreachable, log.incomplete_since, log.divergent_since)
     return min((since for since in troubles if since is not None), default=None)
 
 

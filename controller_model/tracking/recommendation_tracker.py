@@ -74,7 +74,7 @@ def summary(control: ControlPlane) -> RebalanceSummary:
     exceeding = figures.exceeding(control)
     electable = figures.electable(control, exceeding)
     return RebalanceSummary(
-        threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
+        threshold_percentage=figures.threshold_percentage(control),
         auto_leader_rebalance=control.assumed.auto_leader_rebalance,
         exceeding=exceeding,
         mendable=tuple(electable),
@@ -203,7 +203,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
         number=recommendations.made,
         made_at=now,
         brokers=brokers,
-        threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
+        threshold_percentage=figures.threshold_percentage(control),
         partition_count=sum(mendable.values()),
         partitions=tuple(partition for partition, _ in found),
         ratios=tuple(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from controller_model.sources.kraft.state import KraftState
 from controller_model.sources.zookeeper.state import ZooKeeperState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import STATE_VERSION, Members
@@ -14,7 +15,7 @@ from controller_model.state.topic_state import TopicState
 from streaming.schemas import LAYOUT_VERSION, STATE_KEY, STATE_VALUE
 from streaming.state_codec import ControlRow
 
-FINGERPRINTS = {(1, 3): "10e663efe2f4e4ff", (2, 3): "91fd21818080ac09"}
+FINGERPRINTS = {(1, 3): "10e663efe2f4e4ff", (2, 3): "3c0317eefd15cecc"}
 """By STATE_VERSION and LAYOUT_VERSION, the fingerprint of the layouts in a checkpoint of that
 format. Another layout needs another version, or the next release's fold would misread this one's
 checkpoint. Before a release has shipped with a version, its fingerprint may be replaced; afterwards if every value of
@@ -48,7 +49,7 @@ def fingerprint() -> str:
     """Return what distinguishes one format of the state from another."""
     packed = [
         layout(msgspec.inspect.type_info(each))
-        for each in (ControlRow, ControlPlane, ZooKeeperState, Members, TopicState)
+        for each in (ControlRow, ControlPlane, ZooKeeperState, KraftState, Members, TopicState)
     ]
     spark = [each.json() for each in (STATE_KEY, STATE_VALUE)]
     return hashlib.sha256(repr((packed, spark)).encode()).hexdigest()[:16]

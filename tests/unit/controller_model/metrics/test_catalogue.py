@@ -11,7 +11,12 @@ from controller_model.metrics.metric import (
     Metric,
     MetricType,
 )
-from controller_model.records.events import BrokerEnd, LeaderElectionKind
+from controller_model.records.events import (
+    ENDS_IN_KRAFT,
+    ENDS_IN_ZOOKEEPER,
+    BrokerEnd,
+    LeaderElectionKind,
+)
 from controller_model.records.pending_writes import PendingWrites
 from controller_model.records.views import BrokerView, ClusterConfig, ControllerView, LogView
 from tests.support.metric_samples import of_broker, of_cluster
@@ -68,4 +73,9 @@ def test_every_kind_has_its_series_from_the_start() -> None:
     assert {labels[0] for labels, _ in elections} == set(LeaderElectionKind)
     ends = of_broker("kafka_broker_ends_total", broker_view(0, ends={"crashed": 2}))
     assert dict(ends)[("crashed",)] == 2
-    assert {labels[0] for labels, _ in ends} == set(BrokerEnd)
+    assert {labels[0] for labels, _ in ends} == set(ENDS_IN_ZOOKEEPER)
+    in_kraft = of_broker(
+        "kafka_broker_ends_total", broker_view(0, ends=dict.fromkeys(ENDS_IN_KRAFT, 0))
+    )
+    assert {labels[0] for labels, _ in in_kraft} == set(ENDS_IN_KRAFT)
+    assert set(ENDS_IN_KRAFT) | set(ENDS_IN_ZOOKEEPER) == set(BrokerEnd)

@@ -1,0 +1,5 @@
+"""KRaft's metadata log as a source: its order and its proof, and what each of its records states.
+
+What is held (`state`), which records continue it (`order`), how slices, snapshots and heartbeats are taken (`source`,
+`snapshots`, `heartbeats`), and what records state (`reading`, `partitions`, `topics`, `brokers`, `quorum`).
+"""

@@ -1,0 +1,212 @@
+"""Which records continue the metadata log that is held, and what is to be said of those that do not.
+
+The rule: an offset with its epoch names one record for ever, whoever wrote it to the log of kcm. A slice continues what
+is held if it covers the next offset and agrees on the epoch of the one before. What is held already is dropped. A gap is
+asked for by its offset; another epoch shows another history, of which only a snapshot or its beginning is taken.
+"""
+
+from bisect import bisect_right
+
+import msgspec
+
+from controller_model.kafka.ids import Position
+from controller_model.records.events import AnyEvent
+from controller_model.records.metadata_log import (
+    NO_EPOCH,
+    AnyMetadataRecord,
+    MetadataBatch,
+    MetadataHeartbeat,
+    MetadataSlice,
+    SnapshotFinished,
+    SnapshotPart,
+    SnapshotStarted,
+)
+from controller_model.sources.kraft.state import EPOCHS_KEPT, KraftState, SnapshotReading, kraft_of
+from controller_model.state.cluster import ClusterState
+from controller_model.state.completeness import count_anomaly, mark_incomplete
+
+Admitted = tuple[AnyMetadataRecord | None, list[AnyEvent]]
+"""What of a record is applied (None: nothing), and what its place shows."""
+
+_ANOTHER_HISTORY = "another history of the metadata log"
+
+
+def admit(state: ClusterState, record: AnyMetadataRecord) -> Admitted:
+    """Return what of a record continues what is held; move the position to its end."""
+    control = state.control
+    kraft, position = kraft_of(control), control.log.position
+    if kraft.is_applying:
+        kraft.is_applying = kraft.is_whole = False
+    if record.generation < position.generation:
+        return _drop(state)
+    if isinstance(record, MetadataSlice):
+        return _admit_slice(state, kraft, record)
+    if isinstance(record, MetadataHeartbeat):
+        return _admit_heartbeat(state, kraft, record)
+    if isinstance(record, SnapshotStarted):
+        return _admit_start(state, kraft, record)
+    return _admit_part(state, kraft, record)
+
+
+def _drop(state: ClusterState) -> Admitted:
+    state.control.log.view.not_newer += 1
+    return None, []
+
+
+def _admit_slice(state: ClusterState, kraft: KraftState, record: MetadataSlice) -> Admitted:
+    position = state.control.log.position
+    if record.generation > position.generation:
+        if record.first != 0 or record.after_epoch != NO_EPOCH:
+            return None, _lacks(state, record, offset=0)
+        _forget_place(kraft)
+        kraft.replaces = position.generation > 0
+        return _continue(state, kraft, record), []
+    is_held = record.last < kraft.end
+    kraft.known_end = max(kraft.known_end, record.seq)
+    is_repeated = is_held and _epoch_at(kraft, record.last) in {None, record.epoch}
+    if is_repeated or kraft.snapshot is not None:
+        return _drop(state)
+    if record.first > kraft.end:
+        return None, _lacks(state, record, offset=kraft.end)
+    before = record.epoch if record.first < kraft.end else record.after_epoch
+    if is_held or before != kraft.epoch or record.epoch < kraft.epoch:
+        return None, _is_another(state, record)
+    return _continue(state, kraft, record), []
+
+
+def _continue(state: ClusterState, kraft: KraftState, record: MetadataSlice) -> MetadataSlice:
+    """Move to the end of a slice that continues what is held; return what of it is new."""
+    log, end = state.control.log, kraft.end
+    if record.first < end:
+        batches = tuple([cut for each in record.batches if (cut := _from(each, end)) is not None])
+        record = msgspec.structs.replace(
+            record, first=end, after_epoch=kraft.epoch, batches=batches
+        )
+    if record.epoch != kraft.epoch:
+        kraft.epochs.append((record.epoch, end))
+        del kraft.epochs[:-EPOCHS_KEPT]
+    kraft.end, kraft.epoch = record.seq, record.epoch
+    kraft.known_end = max(kraft.known_end, record.seq)
+    kraft.is_applying = True
+    _move(state, record, record.seq)
+    if log.wanted is not None and log.wanted.offset is not None:
+        log.wanted = None
+    return record
+
+
+def _from(batch: MetadataBatch, offset: int) -> MetadataBatch | None:
+    """Return a batch without its records before an offset; None if none is left."""
+    offsets = [batch.offset_of(index) for index in range(len(batch.records))]
+    skipped = sum(each < offset for each in offsets)
+    if not skipped:
+        return batch
+    if skipped == len(offsets):
+        return None
+    # A broker's change that is held already is the cause of what follows all the same.
+    ahead = (*batch.ahead, *batch.records[:skipped])
+    left = tuple(offsets[skipped:])
+    return MetadataBatch(left[0], batch.at, batch.records[skipped:], left, ahead)
+
+
+def _admit_heartbeat(state: ClusterState, kraft: KraftState, record: MetadataHeartbeat) -> Admitted:
+    log = state.control.log
+    if record.generation > log.position.generation:
+        return None, _lacks(state, record, offset=None)
+    if kraft.snapshot is None:
+        if record.end < kraft.end:
+            return _drop(state)
+        kraft.known_end = max(kraft.known_end, record.end)
+    log.view.watcher = record.watcher
+    events: list[AnyEvent] = []
+    if kraft.snapshot is None and record.end > kraft.end:
+        # All that its watcher has published, or read, is in the log before it.
+        events = _lacks(state, record, offset=kraft.end)
+    kraft.is_applying = True
+    if record.observed_at < state.control.now:
+        # Another watcher's, or it waited to be sent: it does not set the log's time back.
+        record = msgspec.structs.replace(record, observed_at=state.control.now)
+    return record, events
+
+
+def _admit_start(state: ClusterState, kraft: KraftState, record: SnapshotStarted) -> Admitted:
+    log = state.control.log
+    position, reading = log.position, kraft.snapshot
+    is_same = record.generation == position.generation
+    if is_same and record.end <= (kraft.end if reading is None else reading.end - 1):
+        return _drop(state)
+    seq = min(record.end, position.seq + 1) if is_same else 1
+    if not is_same:
+        _forget_place(kraft)
+    kraft.snapshot = SnapshotReading(
+        record.watcher, record.end, record.epoch, record.observed_at, began=seq
+    )
+    kraft.is_applying = True
+    _move(state, record, seq)
+    return record, []
+
+
+def _admit_part(
+    state: ClusterState, kraft: KraftState, record: SnapshotPart | SnapshotFinished
+) -> Admitted:
+    reading = kraft.snapshot
+    place = (record.watcher, record.end, record.epoch)
+    if (
+        reading is None
+        or record.generation > state.control.log.position.generation
+        or place != (reading.watcher, reading.end, reading.epoch)
+    ):
+        return _drop(state)
+    number = record.number if isinstance(record, SnapshotPart) else record.parts + 1
+    if isinstance(record, SnapshotPart) and number <= reading.parts:
+        return _drop(state)
+    if number != reading.parts + 1:
+        reading.is_whole = False
+    kraft.is_applying = True
+    return record, []
+
+
+def _move(state: ClusterState, record: AnyMetadataRecord, seq: int) -> None:
+    log = state.control.log
+    log.position = Position(record.generation, seq)
+    log.view.watcher = record.watcher
+
+
+def _forget_place(kraft: KraftState) -> None:
+    """Begin another history: nothing of the old one says how it continues."""
+    kraft.end = kraft.begins = kraft.known_end = 0
+    kraft.epoch, kraft.epochs, kraft.appended_at = NO_EPOCH, [], None
+    kraft.is_whole, kraft.snapshot = True, None
+
+
+def _epoch_at(kraft: KraftState, offset: int) -> int | None:
+    """Return the epoch of a held record; None: it is not held any more which it had."""
+    index = bisect_right(kraft.epochs, offset, key=lambda each: each[1])
+    return kraft.epochs[index - 1][0] if index else None
+
+
+def _lacks(state: ClusterState, record: AnyMetadataRecord, *, offset: int | None) -> list[AnyEvent]:
+    """Mark what is held as incomplete before a record that does not continue it, and ask for what is between."""
+    log = state.control.log
+    at = max(state.control.now, 0)
+    if record.generation > log.position.generation:
+        reason = f"a hole in the log: the beginning of generation {record.generation} is missing"
+    else:
+        upto = record.first if isinstance(record, MetadataSlice) else record.end
+        reason = f"a hole in the log: offsets {offset} to {upto - 1} are missing"
+    log.view.holes += log.view.incomplete_since is None
+    return mark_incomplete(state, at=at, reason=reason, ask=True, offset=offset)
+
+
+def _is_another(state: ClusterState, record: MetadataSlice) -> list[AnyEvent]:
+    """Report that a record is of another history than what is held, and ask for a snapshot."""
+    kraft, log = kraft_of(state.control), state.control.log
+    is_known, kraft.is_whole = not kraft.is_whole, False
+    at = state.control.now
+    events = mark_incomplete(state, at=at, reason=_ANOTHER_HISTORY, ask=True)
+    if is_known and log.reason == _ANOTHER_HISTORY:
+        return events
+    reason = (
+        f"the metadata log has another history: epoch {record.after_epoch} before offset {record.first} "
+        f"and {record.epoch} after it, where epoch {kraft.epoch} is held up to offset {kraft.end}"
+    )
+    return [count_anomaly(state, at=at, path="__cluster_metadata", reason=reason), *events]

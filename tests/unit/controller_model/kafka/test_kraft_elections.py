@@ -1,0 +1,50 @@
+"""Who leads once the controller has fenced what is not active, by a table."""
+
+import pytest
+
+from controller_model.kafka.kraft_elections import EligibleLeaders, leader_after_fencing
+
+ELR, LAST = EligibleLeaders((2, 3)), EligibleLeaders((), (1,))
+
+
+@pytest.mark.parametrize(
+    ("held", "active", "eligible", "rules", "found"),
+    [
+        ((1, (1, 2)), {1, 2, 3}, None, (False, False), (1, (1, 2), False)),
+        ((1, (1, 2)), {1, 3}, None, (False, False), (1, (1,), False)),
+        ((1, (1, 2)), {2, 3}, None, (False, False), (2, (2,), False)),
+        ((1, (1,)), {2, 3}, None, (False, False), (-1, (1,), False)),  # the last member stays
+        ((1, (1,)), {2, 3}, None, (False, True), (2, (2,), True)),
+        (
+            (1, (1,)),
+            {2, 3},
+            None,
+            (True, False),
+            (-1, (), False),
+        ),  # it becomes eligible, and is gone
+        ((1, (1,)), {3}, ELR, (True, False), (3, (3,), False)),
+        ((1, (1,)), {2, 3}, ELR, (False, False), (-1, (1,), False)),  # ELRs are off
+        ((1, (1, 3)), {2, 3}, ELR, (True, False), (3, (3,), False)),  # the ISR is not empty
+        ((-1, ()), {1, 3}, LAST, (True, False), (1, (1,), True)),
+        ((-1, ()), {2, 3}, LAST, (True, False), (-1, (), False)),
+        ((-1, ()), {2, 3}, EligibleLeaders((), (1, 2)), (True, False), (-1, (), False)),
+        ((-1, ()), {2, 3}, EligibleLeaders((2,), (2,)), (True, False), (2, (2,), False)),
+        ((-1, (1,)), set(), None, (False, True), (-1, (1,), False)),
+    ],
+)
+def test_a_leader_is_chosen_in_kafkas_order(
+    held: tuple[int, tuple[int, ...]],
+    active: set[int],
+    eligible: EligibleLeaders | None,
+    rules: tuple[bool, bool],
+    found: tuple[int, tuple[int, ...], bool],
+) -> None:
+    """The leader, the ISR, eligible ones where that is empty, the last known one, then anybody.
+
+    `held` is the leader and the ISR; `rules` whether there are ELRs, and whether unclean elections are allowed.
+    """
+    has_elr, unclean = rules
+    chosen = leader_after_fencing(
+        (1, 2, 3), *held, active, eligible=eligible, has_elr=has_elr, unclean=unclean
+    )
+    assert tuple(chosen) == found

@@ -1,0 +1,360 @@
+"""What each record of a metadata log states: events, causes and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from controller_model.kafka import metadata_records as kafka
+from controller_model.records.events import (
+    BrokerEnd,
+    BrokerStarted,
+    BrokerStopped,
+    ElectionCause,
+    IsrShrunk,
+    LeaderElectionKind,
+    LeadersElected,
+    PartitionsOffline,
+    TopicCreated,
+    TopicDeleted,
+)
+from controller_model.records.metadata_log import MetadataBatch, MetadataSlice
+from controller_model.sources.kraft.brokers import addresses
+from controller_model.state import figures
+from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
+
+OF_INTEREST = BrokerStarted | BrokerStopped | LeadersElected | PartitionsOffline | IsrShrunk
+
+
+def a_cluster(*, elr: bool = False, factor: int = 2) -> KraftCluster:
+    """Return three brokers and a topic of three partitions."""
+    cluster = KraftCluster(elr=elr)
+    for broker in (1, 2, 3):
+        cluster.register(broker)
+        cluster.unfence(broker)
+    cluster.create("t", 3, factor)
+    cluster.tick(1_000)
+    return cluster
+
+
+def reported(cluster: KraftCluster, *operations: tuple[Any, ...]) -> tuple[KraftFold, list[Any]]:
+    """Return a fold of a cluster, and what it reports of these operations."""
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    start = cluster.end
+    for name, *arguments in operations:
+        getattr(cluster, name)(*arguments)
+    fold.events.clear()
+    fold.feed(Watcher(cluster).slices(first=start))
+    return fold, fold.events
+
+
+@pytest.mark.parametrize(
+    ("operations", "stated"),
+    [
+        ([("fence", 1)], {"offline": BrokerEnd.FENCED}),
+        ([("stop", 1)], {"controlled_shutdown": None}),
+        ([("stop", 1), ("fence", 1)], {"controlled_shutdown": BrokerEnd.CONTROLLED_SHUTDOWN}),
+        ([("unregister", 1)], {"offline": BrokerEnd.UNREGISTERED}),
+    ],
+)
+def test_the_cause_of_elections_is_stated_in_their_batch(
+    operations: list[tuple[Any, ...]], stated: dict[str, BrokerEnd | None]
+) -> None:
+    """Fenced, in controlled shutdown or unregistered: the election and the broker's end say so, together."""
+    _, events = reported(a_cluster(), *operations)
+    ((kind, end),) = stated.items()
+    elected = [each for each in events if isinstance(each, LeadersElected)]
+    assert {each.election for each in elected} == {LeaderElectionKind(kind)}
+    assert all(each.from_broker == 1 for each in elected)
+    assert [e.end for e in events if isinstance(e, BrokerStopped)] == ([end] if end else [])
+    shrunk = [each for each in events if isinstance(each, IsrShrunk)]
+    assert shrunk
+    assert all(each.by_controller for each in shrunk)
+
+
+def test_the_cause_is_known_although_the_batch_is_cut_before_it() -> None:
+    """A watcher repeats what the batch states of brokers ahead of a cut."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    start = cluster.end
+    cluster.fence(1)
+    fold.events.clear()
+    fold.feed(Watcher(cluster).slices(range(start + 1, cluster.end), first=start))
+    elected = [each for each in fold.events if isinstance(each, LeadersElected)]
+    assert {each.election for each in elected} == {LeaderElectionKind.OFFLINE}
+    assert [type(e) for e in fold.events].count(BrokerStopped) == 1
+
+
+def test_a_leader_that_removes_a_follower_is_not_the_controller() -> None:
+    """Only a batch that states a broker's end changes ISRs by the controller; the leader epoch does not tell."""
+    _, events = reported(a_cluster(), ("shrink", "t", 0))
+    assert [each.by_controller for each in events if isinstance(each, IsrShrunk)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("operations", "kind"),
+    [
+        ([("fence", 1), ("unfence", 1), ("grow", "t", 0), ("elect_preferred",)], "preferred"),
+        ([("reassign", "t", 0, (3,)), ("grow", "t", 0)], "reassignment"),
+        ([("fence", 1), ("fence", 2), ("unfence", 2)], "offline"),
+        ([("fence", 2), ("fence", 1), ("unfence", 2), ("elect_unclean", "t", 0)], "unclean"),
+    ],
+)
+def test_the_last_election_of_partition_0(operations: list[tuple[Any, ...]], kind: str) -> None:
+    """Preferred, by a reassignment, of a partition without a leader, or unclean as the record says."""
+    _, events = reported(a_cluster(), *operations)
+    elected = [
+        each
+        for each in events
+        if isinstance(each, LeadersElected) and each.partitions[0].partition == 0
+    ]
+    assert elected[-1].election == kind
+
+
+def test_an_unclean_election_recovers() -> None:
+    """The partition counts as recovering until its leader says that it has."""
+    cluster = a_cluster()
+    unclean = [("fence", 2), ("fence", 1), ("unfence", 2), ("elect_unclean", "t", 0)]
+    fold, _ = reported(cluster, *unclean)
+    assert fold.cluster.counts.recovering == 1
+    assert fold.cluster.counters.unclean_elections == 1
+    place = cluster.end
+    cluster.grow("t", 0)
+    assert fold.feed(Watcher(cluster).slices(first=place)).cluster.counts.recovering == 0
+
+
+def test_eligible_leader_replicas_are_held_and_cleared() -> None:
+    """The last member of an ISR leaves it and stays eligible; a change of min.insync.replicas clears that."""
+    cluster = a_cluster(elr=True)
+    fold, _ = reported(cluster, ("fence", 1), ("fence", 2), ("fence", 3))
+    counts = fold.cluster.counts
+    assert (counts.isr_empty, counts.with_elr, counts.offline) == (3, 3, 3)
+    topic = fold.views()["prod/topic/t/0"]
+    assert {len(elr) for elr in topic.elr.values()} == {2}
+    assert set(topic.last_known_elr) == {0, 1, 2}
+    place = cluster.end
+    cluster.configure("t", kafka.MIN_ISR, "1")
+    fold.feed(Watcher(cluster).slices(first=place))
+    assert (fold.cluster.counts.with_elr, fold.views()["prod/topic/t/0"].elr) == (0, {})
+
+
+def test_a_broker_is_fenced_until_it_is_unfenced() -> None:
+    """It starts when it is unfenced, not when it registers; in controlled shutdown it leads nothing."""
+    cluster = KraftCluster()
+    cluster.register(1)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    view = fold.views()["prod/broker/1"]
+    assert (view.record.live, view.record.fenced, view.inferred_state) == (False, True, "FENCED")
+    assert not any(isinstance(each, BrokerStarted) for each in fold.events)
+    for operation, live, state in (
+        ("unfence", True, "UNFENCED"),
+        ("stop", True, "CONTROLLED_SHUTDOWN"),
+    ):
+        place = cluster.end
+        getattr(cluster, operation)(1)
+        fold.feed(Watcher(cluster).slices(first=place))
+        view = fold.views()["prod/broker/1"]
+        assert (view.record.live, view.inferred_state) == (live, state)
+    assert fold.cluster.brokers_live == ()
+    assert [each.broker for each in fold.events if isinstance(each, BrokerStarted)] == [1]
+    place = cluster.end
+    cluster.fence(1)
+    cluster.unregister(1)
+    fold.feed(Watcher(cluster).slices(first=place))
+    view = fold.views()["prod/broker/1"]
+    assert (view.record.fenced, view.inferred_state) == (None, None)
+    assert view.record.ends["controlled_shutdown"] == 1
+
+
+def test_offline_log_directories_are_counted() -> None:
+    """A change names those that are online still; a snapshot does not name the others."""
+    cluster = a_cluster()
+    fold, events = reported(cluster, ("fail_dir", 1))
+    record = fold.views()["prod/broker/1"].record
+    assert (record.log_dirs_offline, record.log_dir_failures) == (1, 1)
+    assert type(events[0]).__name__ == "LogDirFailed"
+    late = KraftFold().feed(Watcher(cluster).snapshot())
+    assert late.views()["prod/broker/1"].record.log_dirs_offline is None
+
+
+def test_old_fences_are_read_as_the_new_ones() -> None:
+    """Before metadata.version 3.3 a fence had records of its own."""
+    cluster = KraftCluster()
+    cluster.register(1)
+    epoch = cluster.brokers[1].epoch
+    cluster.write(kafka.UnfenceBroker(1, epoch))
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    assert fold.cluster.brokers_live == (1,)
+    place = cluster.end
+    cluster.write(kafka.FenceBroker(1, epoch))
+    assert fold.feed(Watcher(cluster).slices(first=place)).cluster.brokers_live == ()
+
+
+def test_topics_are_created_whole_and_deleted_at_once() -> None:
+    """One event with all partitions; a deletion is requested, as one record shows."""
+    _, events = reported(a_cluster(), ("create", "u", 3, 2), ("delete", "u"), ("expand", "t", 2))
+    created = [each for each in events if isinstance(each, TopicCreated)]
+    assert [(each.topic, each.partitions) for each in created] == [("u", 3)]
+    deleted = [each for each in events if isinstance(each, TopicDeleted)]
+    assert [(each.topic, each.requested) for each in deleted] == [("u", True)]
+    assert type(events[-1]).__name__ == "TopicExpanded"
+
+
+ODD: Sequence[tuple[Any, str]] = [
+    (kafka.PartitionChange(9, uuid(1), leader=1), "partition 9 of topic id"),
+    (kafka.Partition(0, uuid(1), (1,), (1,), 1, 0, 0), "which has no name"),
+    (kafka.RemoveTopic(uuid(1)), "has no name"),
+    (kafka.BrokerRegistrationChange(9, 1, fenced=True), "registered is none"),
+    (kafka.BrokerRegistrationChange(1, 99, fenced=True), "registered is epoch"),
+    (kafka.Config(2, "t", kafka.MIN_ISR, "two"), "not a number above 0"),
+    (kafka.Config(2, "t", kafka.MIN_ISR, "0"), "not a number above 0"),
+    (kafka.Config(4, "", kafka.UNCLEAN, "maybe"), "not true or false"),
+]
+
+
+@pytest.mark.parametrize(("record", "reason"), ODD)
+def test_what_no_kafka_writes_is_an_anomaly(record: Any, reason: str) -> None:
+    """It is counted and reported with its offset, and changes nothing."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place, before = cluster.end, fold.cluster.counts
+    cluster.write(record)
+    fold.events.clear()
+    fold.feed(Watcher(cluster).slices(first=place))
+    (anomaly,) = fold.events
+    assert reason in anomaly.reason  # type: ignore[union-attr]  # it is an Anomaly
+    assert f"at offset {place}" in anomaly.path  # type: ignore[union-attr]  # it is an Anomaly
+    assert fold.cluster.counts == before
+    assert fold.cluster.log.anomalies == 1
+
+
+def test_only_two_keys_of_configurations_are_taken() -> None:
+    """Whatever a watcher lets through, no other value is held."""
+    cluster = a_cluster()
+    place = cluster.end
+    cluster.write(
+        kafka.Config(4, "1", "ssl.keystore.password", "secret"),
+        kafka.Config(8, "", kafka.MIN_ISR, "7"),
+        kafka.Config(4, "1", kafka.MIN_ISR, " 2 "),
+        kafka.Config(4, "", kafka.UNCLEAN, "TRUE"),
+        kafka.Config(2, "t", kafka.UNCLEAN, "false"),
+    )
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    config = fold.cluster.config
+    assert (config.broker_min_isr, config.broker_unclean) == ({"1": 2}, {"<default>": True})
+    assert fold.views()["prod/topic/t/0"].unclean is False
+    cluster.write(kafka.Config(4, "1", kafka.MIN_ISR), kafka.Config(4, "", kafka.UNCLEAN))
+    cluster.write(kafka.Config(2, "t", kafka.UNCLEAN))
+    fold.feed(Watcher(cluster).slices(first=place))
+    config = fold.cluster.config
+    assert (config.broker_min_isr, config.broker_unclean) == ({}, {})
+    assert fold.views()["prod/topic/t/0"].unclean is None
+
+
+def test_elections_of_controllers_are_counted_with_their_vacancies() -> None:
+    """The last no-op and the LeaderChange bound the time without a controller; skipped epochs had candidates only."""
+    cluster = a_cluster()
+    cluster.tick(2_000)
+    cluster.elect(3001, after_ms=4_200, candidacies=2)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    controller = fold.cluster.controller
+    assert (controller.id, controller.epoch, controller.elections) == (3001, 4, 2)
+    assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) == (3_700, 4_200)
+    quorum = fold.cluster.quorum
+    assert quorum is not None
+    assert (quorum.candidacies, quorum.voters) == (2, (3000,))
+    first, second = (e for e in fold.events if type(e).__name__ == "ControllerElected")
+    assert (first.cause, second.cause) == (ElectionCause.FIRST, ElectionCause.UNKNOWN)  # type: ignore[union-attr]  # elections
+    assert second.at == cluster.now
+
+
+def test_a_longer_pause_shows_a_slower_no_op() -> None:
+    """Where no-ops are further apart, a controller may have been active for as long after its last record."""
+    cluster = a_cluster()
+    cluster.now += 2_000  # metadata.max.idle.interval.ms is larger here
+    cluster.write(kafka.NoOp())
+    cluster.elect(3001, after_ms=5_000)
+    controller = KraftFold().feed(Watcher(cluster).slices()).cluster.controller
+    assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) == (3_000, 5_000)
+
+
+def test_a_live_vacancy_is_seen_by_a_heartbeat_and_made_exact_by_the_log() -> None:
+    """A voter that names no leader in a later epoch; the election then states since when."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    vacant = Watcher(cluster).heartbeat(
+        leader=-1, leader_epoch=cluster.epoch + 1, observed_at=cluster.now + 3_000
+    )
+    fold.feed([vacant, vacant])
+    assert (fold.cluster.controller.id, fold.cluster.controller.elections) == (-1, 1)
+    assert [type(e).__name__ for e in fold.events].count("ControllerVacated") == 1
+    place, last = cluster.end, cluster.log[-1].at
+    cluster.elect(3002, after_ms=5_000)
+    fold.feed(Watcher(cluster).slices(first=place))
+    controller = fold.cluster.controller
+    assert (controller.id, controller.elections) == (3002, 2)
+    assert controller.vacancy_last_max_ms == cluster.now - last
+    assert controller.vacancy_last_min_ms == cluster.now - last - 500
+    old = Watcher(cluster).heartbeat(leader=-1, leader_epoch=cluster.epoch)
+    assert fold.feed([old]).cluster.controller.id == 3002  # a voter that has not heard of it
+
+
+def test_features_controllers_and_migration_are_as_stated() -> None:
+    """Level 0 is off."""
+    cluster = a_cluster(elr=True)
+    endpoint = kafka.EndPoint("CONTROLLER", "::1", 9093, 0)
+    cluster.write(
+        kafka.KRaftVersion(1),
+        kafka.Voters((kafka.VoterEndPoints(3000, uuid(7)), kafka.VoterEndPoints(3001, uuid(8)))),
+        kafka.RegisterController(3000, uuid(9), True, (endpoint,)),
+        kafka.ZkMigrationState(1),
+        kafka.FeatureLevel(kafka.ELR_VERSION, 0),
+    )
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    quorum = fold.cluster.quorum
+    assert quorum is not None
+    assert quorum.features == {"metadata.version": 25, "kraft.version": 1}
+    assert quorum.voters == (3000, 3001)
+    assert quorum.controllers[3000].endpoints == ("CONTROLLER://[::1]:9093",)
+    assert quorum.controllers[3000].zk_migration_ready
+    assert quorum.zk_migration_state == 1
+    assert not figures.has_elr(fold.state.control)
+    assert addresses(()) == ()
+
+
+def test_a_record_of_a_newer_kafka_makes_the_figures_incomplete() -> None:
+    """What it changed is not known, and contiguous records do not show it; a snapshot without one does."""
+    cluster = a_cluster()
+    place = cluster.end
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    cluster.tick(1_000)
+    (newer,) = Watcher(cluster).slices(first=place)
+    fields = {name: getattr(newer, name) for name in newer.__struct_fields__}
+    fold.feed([MetadataSlice(**(fields | {"unknown": {"99 v0": 2}}))])
+    view = fold.cluster
+    assert view.quorum is not None
+    assert (view.quorum.unknown, view.log.unreadable) == ({"99 v0": 2}, 2)
+    assert "99 v0" in (view.log.incomplete_reason or "")
+    place = cluster.end
+    cluster.tick(1_000)
+    assert fold.feed(Watcher(cluster).slices(first=place)).cluster.log.incomplete
+    cluster.tick(500)
+    fold.feed(Watcher(cluster).snapshot()).feed([Watcher(cluster).heartbeat()])
+    assert not fold.cluster.log.incomplete
+
+
+def test_a_batch_of_an_impossible_time_is_of_now() -> None:
+    """No figure takes a time that no clock shows."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place = cluster.end
+    cluster.fence(1)
+    (odd,) = Watcher(cluster).slices(first=place)
+    batches = tuple(
+        MetadataBatch(each.offset, 2**62, each.records, each.offsets) for each in odd.batches
+    )
+    fields = {name: getattr(odd, name) for name in odd.__struct_fields__}
+    fold.feed([MetadataSlice(**(fields | {"batches": batches}))])
+    assert fold.views()["prod/broker/1"].record.since <= cluster.now
