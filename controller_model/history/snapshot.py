@@ -129,6 +129,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not complete; None if it is."""
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
+    unproven_from: int | None = None
+    """Of a KRaft node's folder: the offset from which on nothing proves that what the snapshot includes was committed."""
 
     @property
     def position(self) -> Position:

@@ -21,6 +21,7 @@ from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
 from kcm.history.options import place_text, position_text
 
+UNPROVEN = "not proven committed"
 MAX_BROKERS = 30
 """Rows of brokers on one screen; brokers that are gone come first."""
 MAX_PARTITIONS = 10
@@ -86,6 +87,11 @@ def _head(snapshot: Snapshot) -> Text:
         f"changes {controller.changes}, to another broker {controller.id_changes}, "
         f"missed {controller.missed_elections}"
     )
+    if snapshot.unproven_from is not None:
+        text.append(
+            f"\nunproven    from offset {snapshot.unproven_from} on nothing proves that it was committed",
+            style="bold yellow",
+        )
     if snapshot.incomplete_reason is not None:
         text.append(f"\nincomplete  {printable(snapshot.incomplete_reason)}", style="bold yellow")
     return text

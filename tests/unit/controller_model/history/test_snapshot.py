@@ -115,6 +115,7 @@ def test_a_healthy_cluster_in_full() -> None:
         "complete": True,
         "incomplete_reason": None,
         "denied": [],
+        "unproven_from": None,
     }
 
 
