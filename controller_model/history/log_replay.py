@@ -211,6 +211,13 @@ class LogReplay:
             self.state.control.assumed = self._assumed(name)
         return name == self.cluster
 
+    def _is_of_its_kind(self, record: LooseChange | AnyMetadataRecord) -> bool:
+        """Return whether a record is of the kind of its cluster; count one that is not."""
+        if is_of(self.state.source, record):
+            return True
+        self._batch.count_unreadable(1, at=self.state.control.now, reason=OF_ANOTHER_KIND)
+        return False
+
     def _complete(self, loose: LooseChange) -> LooseChange:
         log = self._log
         return complete(
@@ -218,6 +225,8 @@ class LogReplay:
         )
 
     def _apply_next(self, loose: LooseChange) -> None:
+        if not self._is_of_its_kind(loose):
+            return
         change = self._complete(loose)
         is_first = self.first is None
         if not is_first:
@@ -241,8 +250,7 @@ class LogReplay:
         """Apply one record of a KRaft cluster; a slice is applied batch by batch where a point or a sample is in it."""
         if self.first is None:
             self._begin_metadata(record)
-        elif not is_of(self.state.source, record):
-            self._batch.count_unreadable(1, at=self.state.control.now, reason=OF_ANOTHER_KIND)
+        elif not self._is_of_its_kind(record):
             return
         self._is_unread = False  # the offsets show whether anything is missing
         is_split = self._sampler or any(point.is_before(record) for point in self._ahead)
