@@ -8,7 +8,7 @@ from kraft_source.observer.observer import Ask, Observer, Pause
 from kraft_source.observer.released import Released
 from kraft_source.wire.connection import Access, ControllerConnection
 from kraft_source.wire.errors import LateAnswerError, RefusedError
-from kraft_source.wire.messages import Answer, Endpoint
+from kraft_source.wire.messages import Answer, ControllerEndpoint
 from pipeline.runtime import KcmError, UnreachableError
 
 
@@ -64,7 +64,7 @@ class ObserverRunner:
         self.requests += 1
         return connection.ask(ask.request, timeout_s=deadline - time.monotonic())
 
-    def _connected(self, endpoint: Endpoint, timeout_s: float) -> ControllerConnection:
+    def _connected(self, endpoint: ControllerEndpoint, timeout_s: float) -> ControllerConnection:
         connection = self._connection
         if connection is None or connection.endpoint != endpoint or connection.is_expiring:
             self._disconnect()

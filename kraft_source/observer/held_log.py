@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kraft_source.observer.released import CommittedBatch
-from kraft_source.wire.batches import Batch, CorruptBatchError, split_batches
+from kraft_source.wire.batches import CorruptBatchError, RecordBatch, split_batches
 from kraft_source.wire.messages import EpochEnd
 from kraft_source.wire.records import (
     ABORT_TRANSACTION,
@@ -23,7 +23,7 @@ from kraft_source.wire.records import (
 
 
 class _Held(NamedTuple):
-    batch: Batch
+    batch: RecordBatch
     marks: list[tuple[int, int]]
     """Where transactions begin and end in it."""
 

@@ -23,11 +23,11 @@ from kraft_source.wire.batches import CorruptBatchError
 from kraft_source.wire.errors import LEADERSHIP_ERRORS, error_name, refusal
 from kraft_source.wire.messages import (
     Answer,
-    Endpoint,
+    ControllerEndpoint,
     EpochEnd,
+    EpochLeader,
     Fetch,
     FetchAnswer,
-    Leader,
     Request,
     SnapshotAnswer,
 )
@@ -49,7 +49,7 @@ FOLLOW_UP_MS = 10
 FOLLOW_UPS = 20
 """How many such requests follow one another; then the quorum is slow or lost, and is not asked so often."""
 
-MIN_TIMEOUT_S = 3.0
+MIN_TIMEOUT_S = 2.0
 """How long an answer is waited for, in addition to what the request allows: a paused leader has a successor in about 2 s."""
 MAX_TIMEOUT_S = 30.0
 """Each timeout doubles the next, so that a large answer arrives over a slow line as well."""
@@ -60,7 +60,7 @@ _MS = 1000
 class Ask(NamedTuple):
     """Send a request, and report the answer or the failure."""
 
-    endpoint: Endpoint
+    endpoint: ControllerEndpoint
     request: Request
     timeout_s: float
     """How long to wait for the whole answer, connecting included."""
@@ -72,10 +72,10 @@ class Pause(NamedTuple):
     until: float
 
 
-class Status(NamedTuple):
+class ObserverStatus(NamedTuple):
     """What the observer knows of its own sight; times are those it was told, None: it is not so."""
 
-    leader: Leader | None
+    leader: EpochLeader | None
     """The leader of the newest epoch that is known; None: none is known."""
     no_leader_since: float | None
     """Since when a voter says that an epoch above the last leader's has no leader."""
@@ -94,24 +94,24 @@ class Status(NamedTuple):
 class Observer:
     """Follows the metadata log of one cluster from a place on."""
 
-    def __init__(self, bootstrap: Sequence[Endpoint], start: EpochEnd = NOTHING) -> None:
+    def __init__(self, bootstrap: Sequence[ControllerEndpoint], start: EpochEnd = NOTHING) -> None:
         """Begin behind `start`, which was committed: the next offset, and the epoch of the record before it."""
         self._bootstrap = tuple(bootstrap)
-        self._nodes: dict[int, Endpoint] = {}
+        self._nodes: dict[int, ControllerEndpoint] = {}
         """Where controllers listen as voters say, by id."""
         self._log = HeldLog(start)
         self._reading: SnapshotReading | None = None
         self._epoch = start.epoch
         """The newest epoch that any controller has named, or that a record has."""
-        self._leader: Leader | None = None
-        self._leader_at: Endpoint | None = None
+        self._leader: EpochLeader | None = None
+        self._leader_at: ControllerEndpoint | None = None
         """Where the leader is asked; None: it is not known, or does not answer."""
         self._led_epoch = start.epoch
         """The newest epoch of which a leader is known."""
-        self._barred: dict[Endpoint, float] = {}
+        self._barred: dict[ControllerEndpoint, float] = {}
         """Who is not asked before a time."""
-        self._asked_last: dict[Endpoint, int] = {}
-        self._turn = 0
+        self._asked_last: dict[ControllerEndpoint, int] = {}
+        self._order = 0
         self._pause_until = 0.0
         self._asked_at = 0.0
         self._wait_ms = 0
@@ -131,9 +131,9 @@ class Observer:
         return self._log.released
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ObserverStatus:
         """What it knows of its own sight."""
-        return Status(
+        return ObserverStatus(
             self._leader,
             self._no_leader_since,
             self._unreachable_since,
@@ -167,7 +167,7 @@ class Observer:
         fetch = Fetch(end, epoch, self._epoch, self._wait_ms, self._high_watermark)
         return Ask(endpoint, fetch, self._timeout_s + self._wait_ms / _MS)
 
-    def _next_candidate(self, now: float) -> Endpoint | None:
+    def _next_candidate(self, now: float) -> ControllerEndpoint | None:
         """Return who was not asked for the longest time, of those that may be asked."""
         known = dict.fromkeys((*self._bootstrap, *self._nodes.values()))
         free = [each for each in known if self._barred.get(each, now) <= now]
@@ -175,13 +175,13 @@ class Observer:
             self._barred = {each: self._barred[each] for each in known}
             return None
         chosen = min(free, key=lambda each: self._asked_last.get(each, 0))
-        self._turn += 1
-        self._asked_last[chosen] = self._turn
+        self._order += 1
+        self._asked_last[chosen] = self._order
         return chosen
 
     def handle_failure(
         self,
-        endpoint: Endpoint,
+        endpoint: ControllerEndpoint,
         text: str,
         now: float,
         *,
@@ -195,7 +195,7 @@ class Observer:
             self._unreachable_since = now
         self._bar(endpoint, text, now + (REFUSED_RETRY_S if is_refusal else RETRY_S))
 
-    def _bar(self, endpoint: Endpoint, problem: str, until: float) -> None:
+    def _bar(self, endpoint: ControllerEndpoint, problem: str, until: float) -> None:
         """Ask somebody else first, and begin a snapshot anew: it is of the one who named it."""
         self._problem = problem
         self._barred[endpoint] = until
@@ -203,7 +203,9 @@ class Observer:
             self._leader_at = None
             self._reading = None
 
-    def handle_answer(self, endpoint: Endpoint, answer: Answer, now: float) -> list[Released]:
+    def handle_answer(
+        self, endpoint: ControllerEndpoint, answer: Answer, now: float
+    ) -> list[Released]:
         """Return what an answer releases."""
         self._unreachable_since = None
         self._barred.pop(endpoint, None)
@@ -226,7 +228,7 @@ class Observer:
         self._problem = ""
         return released
 
-    def _handle_error(self, endpoint: Endpoint, answer: Answer, now: float) -> None:
+    def _handle_error(self, endpoint: ControllerEndpoint, answer: Answer, now: float) -> None:
         """Learn from an error who leads; pause where it does not lead to somebody new."""
         self._problem = f"the controller at {endpoint} answers {error_name(answer.error)}"
         self._reading = None
@@ -242,7 +244,7 @@ class Observer:
         if not is_new:
             self._pause_until = now + PAUSE_S
 
-    def _learn_leader(self, leader: Leader, now: float) -> None:
+    def _learn_leader(self, leader: EpochLeader, now: float) -> None:
         """Follow what a voter says of the newest epoch; what it says of an older one is past."""
         if leader.epoch < self._epoch:
             return
@@ -257,7 +259,9 @@ class Observer:
         elif leader.epoch > self._led_epoch and self._no_leader_since is None:
             self._no_leader_since = now
 
-    def _read_log(self, endpoint: Endpoint, answer: FetchAnswer, now: float) -> list[Released]:
+    def _read_log(
+        self, endpoint: ControllerEndpoint, answer: FetchAnswer, now: float
+    ) -> list[Released]:
         """Return what an answer of the leader releases: it answered without an error, so it leads our epoch."""
         if answer.leader is not None:
             self._learn_leader(answer.leader, now)

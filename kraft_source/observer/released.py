@@ -35,7 +35,7 @@ class Committed(NamedTuple):
     """The offset behind the last committed record of the cluster."""
 
 
-class SnapshotStarted(NamedTuple):
+class SnapshotOpened(NamedTuple):
     """A snapshot is read from here on, because the log does not hold what follows our offset any more.
 
     Its records follow in parts. If it cannot be finished, another one starts.
@@ -46,14 +46,14 @@ class SnapshotStarted(NamedTuple):
     """When the last record that it includes was appended, in ms since 1970."""
 
 
-class SnapshotPart(NamedTuple):
+class SnapshotChunk(NamedTuple):
     """Records of the snapshot, in its order. The offsets inside a snapshot mean nothing."""
 
     records: list[Record]
     unknown: Mapping[str, int]
 
 
-class SnapshotFinished(NamedTuple):
+class SnapshotComplete(NamedTuple):
     """The snapshot is complete: the log goes on at its end."""
 
     snapshot: EpochEnd
@@ -71,4 +71,4 @@ class AnotherHistory(NamedTuple):
     """The place in the leader's log that contradicts it."""
 
 
-Released = Committed | SnapshotStarted | SnapshotPart | SnapshotFinished | AnotherHistory
+Released = Committed | SnapshotOpened | SnapshotChunk | SnapshotComplete | AnotherHistory

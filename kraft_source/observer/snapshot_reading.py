@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from controller_model.kafka.metadata_records import SnapshotHeader
 from kraft_source.observer.released import (
     Released,
-    SnapshotFinished,
-    SnapshotPart,
-    SnapshotStarted,
+    SnapshotChunk,
+    SnapshotComplete,
+    SnapshotOpened,
 )
-from kraft_source.wire.batches import Batch, CorruptBatchError, split_batches
+from kraft_source.wire.batches import CorruptBatchError, RecordBatch, split_batches
 from kraft_source.wire.messages import EpochEnd, FetchSnapshot, SnapshotAnswer
 from kraft_source.wire.records import Record, decode
 
@@ -45,18 +45,18 @@ class SnapshotReading:
             for _, record in decoded.records:
                 if isinstance(record, SnapshotHeader):
                     self._has_header = True
-                    yield SnapshotStarted(self.snapshot, record.last_contained_log_timestamp)
+                    yield SnapshotOpened(self.snapshot, record.last_contained_log_timestamp)
                 else:
                     records.append(record)
             if not self._has_header:
                 raise CorruptBatchError("a snapshot begins without its header")
         if records or unknown:
-            yield SnapshotPart(records, unknown)
+            yield SnapshotChunk(records, unknown)
         if self._position == answer.size:
             self.is_finished = True
-            yield SnapshotFinished(self.snapshot)
+            yield SnapshotComplete(self.snapshot)
 
-    def _batches(self, answer: SnapshotAnswer) -> Iterator[Batch]:
+    def _batches(self, answer: SnapshotAnswer) -> Iterator[RecordBatch]:
         """Yield the batches that end in a part, and keep the beginning of the next one."""
         place = f"position {self._position} of a snapshot of {answer.size} bytes"
         if answer.position != self._position or not answer.data:

@@ -29,7 +29,7 @@ class CorruptBatchError(ValueError):
     """A record batch is not what its own header says, or is none of the metadata log."""
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """One record batch: an atomic append of the active controller, with all its bytes."""
 
     offset: int
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
     data: bytes
 
 
-def split_batches(data: bytes, start: int = 0) -> Iterator[Batch]:
+def split_batches(data: bytes, start: int = 0) -> Iterator[RecordBatch]:
     """Yield the complete batches in `data`, from `start` on; raise CorruptBatchError at the first that is damaged."""
     while len(data) - start >= HEADER_BYTES:
         end = start + _PREFIX_BYTES + _PREFIX.unpack_from(data, start)[1]
@@ -59,7 +59,7 @@ def split_batches(data: bytes, start: int = 0) -> Iterator[Batch]:
         start = end
 
 
-def _checked(data: bytes) -> Batch:
+def _checked(data: bytes) -> RecordBatch:
     offset, _, epoch = _PREFIX.unpack_from(data)
     _, form, crc, attributes, last, at, _, _, _, _, count = _BODY.unpack_from(data, _PREFIX_BYTES)
     where = f"the batch at offset {offset}"
@@ -71,4 +71,4 @@ def _checked(data: bytes) -> Batch:
         raise CorruptBatchError(f"{where} is compressed, which a metadata log never is")
     if count < 0 or last != count - 1:
         raise CorruptBatchError(f"{where} has {count} records, but its last is number {last}")
-    return Batch(offset, offset + last, epoch, at, bool(attributes & _CONTROL), count, data)
+    return RecordBatch(offset, offset + last, epoch, at, bool(attributes & _CONTROL), count, data)

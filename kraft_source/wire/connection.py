@@ -25,7 +25,7 @@ from kraft_source.wire.errors import (
 )
 from kraft_source.wire.messages import (
     Answer,
-    Endpoint,
+    ControllerEndpoint,
     FetchSnapshot,
     Request,
     fetch_answer,
@@ -99,7 +99,9 @@ class Access:
 class ControllerConnection:
     """A connection to one controller, ready for requests."""
 
-    def __init__(self, endpoint: Endpoint, access: Access, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, endpoint: ControllerEndpoint, access: Access, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         """Connect, log in, and learn which versions the controller knows."""
         self.endpoint = endpoint
         self._access = access

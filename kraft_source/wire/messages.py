@@ -25,7 +25,7 @@ SNAPSHOT_BYTES = 2**20
 _NO_REPLICA = -1
 
 
-class Endpoint(NamedTuple):
+class ControllerEndpoint(NamedTuple):
     """Where a controller listens."""
 
     host: str
@@ -42,7 +42,7 @@ class EpochEnd(NamedTuple):
     epoch: int
 
 
-class Leader(NamedTuple):
+class EpochLeader(NamedTuple):
     """The leader of an epoch as a voter knows it."""
 
     id: int
@@ -78,9 +78,9 @@ class FetchAnswer(NamedTuple):
     """What a controller answers to Fetch."""
 
     error: int = 0
-    leader: Leader | None = None
+    leader: EpochLeader | None = None
     """None where the answer does not say."""
-    endpoints: Mapping[int, Endpoint] = {}
+    endpoints: Mapping[int, ControllerEndpoint] = {}
     """Where voters listen, by id: the listener of the same name as ours."""
     high_watermark: int = -1
     """The offset behind the last committed record; -1: this leader does not know it yet."""
@@ -97,7 +97,7 @@ class SnapshotAnswer(NamedTuple):
     """What a controller answers to FetchSnapshot."""
 
     error: int = 0
-    leader: Leader | None = None
+    leader: EpochLeader | None = None
     size: int = 0
     """Bytes of the whole snapshot."""
     position: int = 0
@@ -133,7 +133,9 @@ def fetch_answer(values: Values, version: int) -> FetchAnswer:
     return FetchAnswer(
         error=values["error_code"] or partition.get("error_code", 0),
         leader=_leader(partition),
-        endpoints={each["node_id"]: Endpoint(each["host"], each["port"]) for each in nodes},
+        endpoints={
+            each["node_id"]: ControllerEndpoint(each["host"], each["port"]) for each in nodes
+        },
         high_watermark=partition.get("high_watermark", -1),
         diverging=_place(partition.get("diverging_epoch")),
         snapshot=_place(partition.get("snapshot_id")),
@@ -179,9 +181,9 @@ def _partition(values: Values, topics: Any) -> Values:
     return partition
 
 
-def _leader(partition: Values) -> Leader | None:
+def _leader(partition: Values) -> EpochLeader | None:
     named = partition.get("current_leader")
-    return None if named is None else Leader(named["leader_id"], named["leader_epoch"])
+    return None if named is None else EpochLeader(named["leader_id"], named["leader_epoch"])
 
 
 def _place(named: Values | None) -> EpochEnd | None:

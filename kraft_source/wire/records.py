@@ -39,7 +39,7 @@ from controller_model.kafka.metadata_records import (
     Voters,
     ZkMigrationState,
 )
-from kraft_source.wire.batches import HEADER_BYTES, Batch, CorruptBatchError
+from kraft_source.wire.batches import HEADER_BYTES, CorruptBatchError, RecordBatch
 from kraft_source.wire.codec import READ_ERRORS, Reader, Values, compiled, read_uvarint, reader
 from kraft_source.wire.schemas import CONTROL_RECORDS, RECORDS
 
@@ -190,7 +190,7 @@ class Decoded(NamedTuple):
     """How many records were skipped because they may hold secrets."""
 
 
-def decode(batch: Batch) -> Decoded:
+def decode(batch: RecordBatch) -> Decoded:
     """Return the kept records of a batch, and what was skipped.
 
     Raises CorruptBatchError where the batch does not hold the records that its header announces.
@@ -198,7 +198,7 @@ def decode(batch: Batch) -> Decoded:
     return (_control if batch.is_control else _metadata)(batch)
 
 
-def _metadata(batch: Batch) -> Decoded:
+def _metadata(batch: RecordBatch) -> Decoded:
     # Nearly all of a watcher's time is spent in this loop, so lengths of one byte are read in place.
     data, at, skipped = batch.data, HEADER_BYTES, _Skipped()
     offset, readers = batch.offset, _READERS
@@ -267,7 +267,7 @@ class _Skipped:
         return None
 
 
-def _control(batch: Batch) -> Decoded:
+def _control(batch: RecordBatch) -> Decoded:
     """Return the records of a control batch; one that cannot be read is counted, like one that is not known."""
     data, at, skipped = batch.data, HEADER_BYTES, _Skipped()
     kept: list[tuple[int, Record]] = []
@@ -297,7 +297,7 @@ def _control(batch: Batch) -> Decoded:
     return Decoded(kept, skipped.unknown, skipped.withheld)
 
 
-def transaction_marks(batch: Batch) -> list[tuple[int, int]]:
+def transaction_marks(batch: RecordBatch) -> list[tuple[int, int]]:
     """Return the offsets in a batch at which a metadata transaction begins, ends or is aborted, with the record's api key.
 
     Nothing else of the batch is read: it need not be committed yet. Raises CorruptBatchError as `decode`.
@@ -314,7 +314,7 @@ def transaction_marks(batch: Batch) -> list[tuple[int, int]]:
     return marks
 
 
-def _value(batch: Batch, at: int, number: int) -> tuple[int, int]:
+def _value(batch: RecordBatch, at: int, number: int) -> tuple[int, int]:
     """Return where the value of a batch's record ends and begins; raise CorruptBatchError if it is no metadata record."""
     data = batch.data
     try:
@@ -355,7 +355,7 @@ def _value(batch: Batch, at: int, number: int) -> tuple[int, int]:
     return end - 1, at
 
 
-def _check_end(batch: Batch, at: int) -> None:
+def _check_end(batch: RecordBatch, at: int) -> None:
     if at != len(batch.data):
         raise CorruptBatchError(f"the batch at offset {batch.offset} is longer than its records")
 

@@ -20,9 +20,9 @@ from kraft_source.observer.released import (
     Committed,
     CommittedBatch,
     Released,
-    SnapshotFinished,
-    SnapshotPart,
-    SnapshotStarted,
+    SnapshotChunk,
+    SnapshotComplete,
+    SnapshotOpened,
 )
 from kraft_source.wire.batches import split_batches
 from kraft_source.wire.messages import Answer, EpochEnd, Fetch, FetchAnswer
@@ -55,14 +55,14 @@ class Follower:
                 self._read_batch(batch)
             assert released.batches
             assert not self._is_in_transaction, "a transaction is cut"
-        elif isinstance(released, SnapshotStarted):
+        elif isinstance(released, SnapshotOpened):
             self._reading = []
             assert released.at == released.snapshot.end_offset
-        elif isinstance(released, SnapshotPart):
+        elif isinstance(released, SnapshotChunk):
             assert self._reading is not None
             self._reading += released.records
         else:
-            assert isinstance(released, SnapshotFinished), f"no history was replaced: {released}"
+            assert isinstance(released, SnapshotComplete), f"no history was replaced: {released}"
             end = released.snapshot.end_offset
             assert self._reading is not None
             assert [each.name for each in self._reading if isinstance(each, Topic)] == [
@@ -105,7 +105,7 @@ class World:
             if with_faults:
                 self._act()
             for number in range(len(self.observers)):
-                self._turn(number)
+                self._poll(number)
 
     def _act(self) -> None:
         """Let one thing happen to the quorum or to an observer."""
@@ -158,7 +158,7 @@ class World:
         for each in self.quorum.controllers:
             each.is_alive, each.is_paused, each.island = True, False, 0
 
-    def _turn(self, number: int) -> None:
+    def _poll(self, number: int) -> None:
         """Let one observer ask, wait, or take what has arrived."""
         if self.now < self._stalled_until[number]:
             return

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kraft_source.observer.observer import NOTHING
-from kraft_source.wire.batches import Batch, split_batches
+from kraft_source.wire.batches import RecordBatch, split_batches
 from kraft_source.wire.errors import ErrorCode
 from kraft_source.wire.messages import (
     SNAPSHOT_BYTES,
     Answer,
-    Endpoint,
+    ControllerEndpoint,
     EpochEnd,
+    EpochLeader,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
-    Leader,
     Request,
     SnapshotAnswer,
 )
@@ -41,7 +41,7 @@ class Controller:
     """One voter: its log, what it knows of the epoch, and whether it can be reached."""
 
     id: int
-    log: list[Batch] = field(default_factory=list)
+    log: list[RecordBatch] = field(default_factory=list)
     start: EpochEnd = NOTHING
     """Where its log begins, and the epoch before."""
     snapshots: dict[EpochEnd, bytes] = field(default_factory=dict)
@@ -86,8 +86,8 @@ class Quorum:
     def __init__(self, rng: Random, *, size: int = 3, has_commit_wakes: bool = True) -> None:
         self.rng = rng
         self.controllers = [Controller(3001 + number) for number in range(size)]
-        self.committed: list[Batch] = []
-        self._by_offset: dict[int, Batch] = {}
+        self.committed: list[RecordBatch] = []
+        self._by_offset: dict[int, RecordBatch] = {}
         self.has_commit_wakes = has_commit_wakes
         self._topics = 0
         self._now_ms = 1_000
@@ -98,11 +98,11 @@ class Quorum:
         return self.committed[-1].last_offset + 1 if self.committed else 0
 
     @property
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[ControllerEndpoint]:
         """Where the controllers listen."""
         return [endpoint_of(each.id) for each in self.controllers]
 
-    def at(self, endpoint: Endpoint) -> Controller:
+    def at(self, endpoint: ControllerEndpoint) -> Controller:
         """Return the controller that listens there."""
         return next(each for each in self.controllers if endpoint_of(each.id) == endpoint)
 
@@ -251,7 +251,7 @@ class Quorum:
             error = ErrorCode.UNKNOWN_LEADER_EPOCH
         elif not controller.leads:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        leader = Leader(controller.leader, controller.epoch)
+        leader = EpochLeader(controller.leader, controller.epoch)
         if isinstance(request, FetchSnapshot):
             return self._snapshot_answer(controller, request, leader, error)
         named = {} if leader.id < 0 else {leader.id: endpoint_of(leader.id)}
@@ -283,7 +283,7 @@ class Quorum:
 
     @staticmethod
     def _snapshot_answer(
-        controller: Controller, request: FetchSnapshot, leader: Leader, error: int
+        controller: Controller, request: FetchSnapshot, leader: EpochLeader, error: int
     ) -> SnapshotAnswer:
         data = controller.snapshots.get(request.snapshot)
         if not error and data is None:
@@ -295,9 +295,9 @@ class Quorum:
         return SnapshotAnswer(0, leader, len(data), request.position, part)
 
 
-def endpoint_of(controller_id: int) -> Endpoint:
+def endpoint_of(controller_id: int) -> ControllerEndpoint:
     """Return where a controller listens."""
-    return Endpoint(f"c{controller_id}", 9093)
+    return ControllerEndpoint(f"c{controller_id}", 9093)
 
 
 def snapshot_bytes(end: EpochEnd) -> bytes:
@@ -314,7 +314,7 @@ def snapshot_bytes(end: EpochEnd) -> bytes:
     return data + control_batch(offset, end.epoch, Written("SnapshotFooterRecord"))
 
 
-def _is_in_transaction(log: Sequence[Batch]) -> bool:
+def _is_in_transaction(log: Sequence[RecordBatch]) -> bool:
     for batch in reversed(log):
         if marks := transaction_marks(batch):
             return marks[-1][1] == BEGIN_TRANSACTION

@@ -57,6 +57,7 @@ PACKAGES = (
     "controller_simulator",
     "exporter",
     "kcm",
+    "kraft_source",
     "pipeline",
     "rehearsal",
     "source_log",

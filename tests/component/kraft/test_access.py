@@ -12,21 +12,27 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
-from controller_model.kafka.metadata_records import LeaderChange
+from controller_model.kafka.metadata_records import BROKER_RESOURCE, UNCLEAN, Config, LeaderChange
 from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.quorum import ControllerListener
 from kcm.servers.supervisor import Supervisor
 from kraft_source.wire.connection import Access, ControllerConnection, Tls
 from kraft_source.wire.errors import RefusedError
-from kraft_source.wire.messages import Endpoint
+from kraft_source.wire.messages import ControllerEndpoint
 from kraft_source.wire.sasl import Credentials
 from pipeline.runtime import UnreachableError
-from tests.component.kraft.watched_quorum import Watching
+from tests.component.kraft.watched_quorum import Watching, batches_on_disk
 from tests.support.certificates import NEEDS_OPENSSL, make_certificate
 from tests.support.kraft_listeners import NODES, NODES_PASSWORD, mutual_tls, sasl_plain
 from tests.support.release_jars import nodes_jars
@@ -59,9 +65,29 @@ def cluster_of(
     return cluster
 
 
-def endpoint(cluster: KraftCluster) -> Endpoint:
+def endpoint(cluster: KraftCluster) -> ControllerEndpoint:
     """Return where the controller listens."""
-    return Endpoint(HOST, cluster.quorum.ports[3001])
+    return ControllerEndpoint(HOST, cluster.quorum.ports[3001])
+
+
+PLANTED = ("of-the-store", "User:watcher", "alice-of-scram")
+"""A keystore's password, an ACL, and a user with SCRAM credentials."""
+
+
+def plant_secrets(admin: AdminClient) -> None:
+    """Write into the metadata log what nobody else should read, and at last a setting that is kept."""
+    scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    alice = UserScramCredentialUpsertion(PLANTED[2], scram, b"secret")
+    for future in admin.alter_user_scram_credentials([alice]).values():
+        future.result(30)
+    for name, value in (
+        ("listener.name.plaintext.ssl.keystore.password", PLANTED[0]),
+        (UNCLEAN, "true"),
+    ):
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([broker]).values():
+            future.result(30)
 
 
 def elections(watching: Watching) -> list[LeaderChange]:
@@ -94,11 +120,11 @@ def test_each_way_of_being_refused_is_one_line(asking: KraftCluster) -> None:
         ControllerConnection(there, Access()).call("DescribeQuorum", {"topics": []})
     with pytest.raises(UnreachableError, match="may speak no TLS"):
         ControllerConnection(there, Access(tls=Tls()))
-    broker = Endpoint(HOST, asking.brokers[1].port)
+    broker = ControllerEndpoint(HOST, asking.brokers[1].port)
     with pytest.raises(RefusedError, match="is a broker's listener, which does not serve"):
         ControllerConnection(broker, Access())
     with pytest.raises(UnreachableError, match="Connection refused"):
-        ControllerConnection(Endpoint(HOST, free_port()), Access())
+        ControllerConnection(ControllerEndpoint(HOST, free_port()), Access())
 
     access = Access(cluster_id, credentials=WATCHER)
     with Watching(asking, access) as watching:
@@ -115,6 +141,22 @@ def test_each_way_of_being_refused_is_one_line(asking: KraftCluster) -> None:
             future.result(30)
         wait_until(lambda: elections(watching))
         assert watching.observer.status.problem == ""
+        plant_secrets(admin)
+        wait_until(
+            lambda: [
+                record
+                for batch in watching.batches
+                for _, record in batch.records
+                if isinstance(record, Config)
+            ],
+            lambda kept: Config(BROKER_RESOURCE, "1", UNCLEAN, "true") in kept,
+        )
+    log = b"".join(each.data for each in batches_on_disk(asking.controllers[3001].log_dir))
+    shown = repr(watching.released)
+    # Kafka writes them in plain text, so they were there to be decoded.
+    for secret in PLANTED:
+        assert secret.encode() in log
+        assert secret not in shown
     with Watching(asking, Access("another-cluster", credentials=WATCHER)) as watching:
         problem = wait_until(lambda: watching.observer.status.problem)
         assert problem.startswith(f"the controller at {there} belongs to another cluster than")

@@ -15,7 +15,7 @@ from kcm.servers.ports import HOST
 from kraft_source.wire.codec import write
 from kraft_source.wire.connection import MAX_ANSWER_BYTES, Access, ControllerConnection, Tls
 from kraft_source.wire.errors import LateAnswerError, RefusedError
-from kraft_source.wire.messages import Endpoint, Fetch
+from kraft_source.wire.messages import ControllerEndpoint, Fetch
 from kraft_source.wire.schemas import MESSAGES
 from pipeline.runtime import UnreachableError
 
@@ -24,7 +24,7 @@ FETCH = Fetch(0, 0, 1, 0, -1)
 
 
 @contextmanager
-def server(serve: Serve) -> Iterator[Endpoint]:
+def server(serve: Serve) -> Iterator[ControllerEndpoint]:
     """Serve one client after the other on a port."""
     with socket.create_server((HOST, 0)) as listening:
 
@@ -42,7 +42,7 @@ def server(serve: Serve) -> Iterator[Endpoint]:
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield Endpoint(HOST, listening.getsockname()[1])
+        yield ControllerEndpoint(HOST, listening.getsockname()[1])
         listening.shutdown(socket.SHUT_RDWR)
     thread.join(10)
 

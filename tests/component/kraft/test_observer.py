@@ -14,9 +14,9 @@ from kcm.servers.quorum import METADATA_FOLDER
 from kcm.servers.supervisor import Supervisor
 from kraft_source.observer.released import (
     Committed,
-    SnapshotFinished,
-    SnapshotPart,
-    SnapshotStarted,
+    SnapshotChunk,
+    SnapshotComplete,
+    SnapshotOpened,
 )
 from kraft_source.wire.records import Record, decode
 from tests.component.kraft.watched_quorum import Watching, batches_on_disk
@@ -35,7 +35,7 @@ def names(watching: Watching) -> list[str]:
     """Return the topics that were released, in order."""
     records: list[Record] = []
     for each in watching.released:
-        if isinstance(each, SnapshotPart):
+        if isinstance(each, SnapshotChunk):
             records += each.records
         elif isinstance(each, Committed):
             records += [record for batch in each.batches for _, record in batch.records]
@@ -132,13 +132,13 @@ def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path
         wait_until(lambda: names(early), lambda found: topics[-1] in found)
     cluster.kill()
     assert names(early) == topics
-    assert not any(isinstance(each, SnapshotStarted) for each in early.released)
+    assert not any(isinstance(each, SnapshotOpened) for each in early.released)
     assert sorted(names(late)) == sorted(topics)
     started, finished = (
         late.released[0],
-        next(each for each in late.released if isinstance(each, SnapshotFinished)),
+        next(each for each in late.released if isinstance(each, SnapshotComplete)),
     )
-    assert isinstance(started, SnapshotStarted)
+    assert isinstance(started, SnapshotOpened)
     end = started.snapshot
     assert finished.snapshot == end
     assert (folder / f"{end.end_offset:020d}-{end.epoch:010d}.checkpoint").exists()

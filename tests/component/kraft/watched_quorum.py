@@ -14,14 +14,14 @@ from kcm.servers.quorum import METADATA_FOLDER
 from kraft_source.observer.observer import NOTHING, Observer
 from kraft_source.observer.released import Committed, CommittedBatch, Released
 from kraft_source.runner import ObserverRunner
-from kraft_source.wire.batches import Batch, split_batches
+from kraft_source.wire.batches import RecordBatch, split_batches
 from kraft_source.wire.connection import Access
-from kraft_source.wire.messages import Endpoint, EpochEnd, FetchAnswer
+from kraft_source.wire.messages import ControllerEndpoint, EpochEnd, FetchAnswer
 
 
-def endpoints_of(cluster: KraftCluster) -> list[Endpoint]:
+def endpoints_of(cluster: KraftCluster) -> list[ControllerEndpoint]:
     """Return where the controllers listen."""
-    return [Endpoint(HOST, port) for port in cluster.quorum.ports.values()]
+    return [ControllerEndpoint(HOST, port) for port in cluster.quorum.ports.values()]
 
 
 class Watching:
@@ -41,7 +41,9 @@ class Watching:
         self._thread = threading.Thread(target=self.runner.run, args=[self._stopping], daemon=True)
         handle = self.observer.handle_answer
 
-        def handle_answer(endpoint: Endpoint, answer: FetchAnswer, now: float) -> list[Released]:
+        def handle_answer(
+            endpoint: ControllerEndpoint, answer: FetchAnswer, now: float
+        ) -> list[Released]:
             self.divergences += isinstance(answer, FetchAnswer) and answer.diverging is not None
             return handle(endpoint, answer, now)
 
@@ -73,7 +75,7 @@ class Watching:
         ]
 
 
-def batches_on_disk(log_dir: Path) -> Iterator[Batch]:
+def batches_on_disk(log_dir: Path) -> Iterator[RecordBatch]:
     """Yield the batches of a controller's own log."""
     for segment in sorted((log_dir / METADATA_FOLDER).glob("*.log")):
         yield from split_batches(segment.read_bytes())

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from controller_model.kafka.metadata_records import Topic
 from kraft_source.observer.released import (
     Released,
-    SnapshotFinished,
-    SnapshotPart,
-    SnapshotStarted,
+    SnapshotChunk,
+    SnapshotComplete,
+    SnapshotOpened,
 )
 from kraft_source.observer.snapshot_reading import SnapshotReading
 from kraft_source.wire.batches import CorruptBatchError
@@ -41,9 +41,9 @@ def read(data: bytes, cuts: list[int]) -> list[Released]:
 def test_parts_of_any_size_give_the_same_records(cuts: list[int]) -> None:
     """Batches may be cut anywhere: the start comes with the header, records in order, the end last."""
     released = read(DATA, cuts)
-    assert released[0] == SnapshotStarted(END, 20)
-    assert released[-1] == SnapshotFinished(END)
-    parts = [each for each in released[1:-1] if isinstance(each, SnapshotPart)]
+    assert released[0] == SnapshotOpened(END, 20)
+    assert released[-1] == SnapshotComplete(END)
+    parts = [each for each in released[1:-1] if isinstance(each, SnapshotChunk)]
     assert len(parts) == len(released) - 2
     names = [record.name for each in parts for record in each.records if isinstance(record, Topic)]
     assert names == TOPICS
@@ -55,8 +55,8 @@ def test_what_is_not_known_is_told_with_its_part() -> None:
     topic = Written("TopicRecord", {"name": "t", "topic_id": uuid_of(1)})
     data = control_batch(0, 3, header) + record_batch(1, 3, [topic, raw_value(99, 0, b"")])
     assert read(data, [])[1:] == [
-        SnapshotPart([Topic("t", uuid_of(1))], {"metadata record 99 version 0": 1}),
-        SnapshotFinished(END),
+        SnapshotChunk([Topic("t", uuid_of(1))], {"metadata record 99 version 0": 1}),
+        SnapshotComplete(END),
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_source.wire.batches import Batch, CorruptBatchError, split_batches
+from kraft_source.wire.batches import CorruptBatchError, RecordBatch, split_batches
 from tests.support.metadata_log import Written, control_batch, rechecked, record_batch
 
 FIRST = record_batch(5, 2, [Written("NoOpRecord"), Written("NoOpRecord")], at=1_234)
@@ -18,8 +18,8 @@ UNCHECKED_BYTES = 16
 def test_batches_follow_each_other() -> None:
     """Each batch has its offsets, its epoch, its time and its bytes."""
     assert list(split_batches(FIRST + SECOND)) == [
-        Batch(5, 6, 2, 1_234, is_control=False, record_count=2, data=FIRST),
-        Batch(7, 7, 3, 1_235, is_control=True, record_count=1, data=SECOND),
+        RecordBatch(5, 6, 2, 1_234, is_control=False, record_count=2, data=FIRST),
+        RecordBatch(7, 7, 3, 1_235, is_control=True, record_count=1, data=SECOND),
     ]
 
 

@@ -1,0 +1,163 @@
+"""Measure the parts of the watcher of KRaft clusters, each on its own.
+
+Decoding: record batches of a metadata log as a controller writes them, of partitions and of changes
+of leaders and ISRs, checked and decoded on one core. Snapshot: the state of a large cluster, read in the parts in which a
+controller sends it, without the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from bench.figures import judged
+from kraft_source.observer.snapshot_reading import SnapshotReading
+from kraft_source.wire.batches import split_batches
+from kraft_source.wire.messages import SNAPSHOT_BYTES, EpochEnd, SnapshotAnswer
+from kraft_source.wire.records import decode
+from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
+
+SUMMARY = "parts of the watcher of KRaft clusters: decoding, snapshots (a minute)"
+
+PARTITIONS = 20_000
+CHANGES = 46_000
+"""Together they are the mix of a log in which 20,000 partitions were created and lost their leaders."""
+BATCH = 2_000
+ROUNDS = 5
+BROKERS = 6
+PARTITIONS_OF_TOPIC = 50
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this scenario."""
+    parser.add_argument(
+        "--partitions", type=int, default=1_000_000, help="partitions of the snapshot (1000000)"
+    )
+
+
+def measure(*, partitions: int) -> dict[str, Any]:
+    """Return records decoded in a second of one core's time, and what a snapshot takes."""
+    decoding = _decoding()
+    return {
+        "scenario": "kraft",
+        "figures": judged(kraft_decoding=decoding["records_per_s"]),
+        "decoding": decoding,
+        "snapshot": _snapshot(partitions),
+        "machine": machine.describe(),
+    }
+
+
+def _decoding() -> dict[str, float]:
+    """Return the best of some rounds; processor time, because other work shares the machine."""
+    written = [_partition(number) for number in range(PARTITIONS)]
+    written += [_change(number) for number in range(CHANGES)]
+    data = b"".join(
+        record_batch(first, 1, written[first : first + BATCH])
+        for first in range(0, len(written), BATCH)
+    )
+    best_s = float("inf")
+    for _ in range(ROUNDS):
+        began_s = time.process_time()
+        decoded = sum(len(decode(batch).records) for batch in split_batches(data))
+        best_s = min(best_s, time.process_time() - began_s)
+        if decoded != len(written):
+            raise ValueError(f"{decoded} of {len(written)} records were decoded")
+    return {
+        "records_per_s": round(len(written) / best_s),
+        "mb_per_s": round(len(data) / best_s / 1e6, 1),
+        "records": len(written),
+        "bytes": len(data),
+    }
+
+
+def _snapshot(partitions: int) -> dict[str, float]:
+    """Return the time and the growth of memory while a snapshot passes through, part by part."""
+    end = EpochEnd(10 * partitions, 1)
+    size = sum(map(len, _snapshot_batches(partitions)))
+    reading, position, read, most_mib = SnapshotReading(end), 0, 0, 0.0
+    before_mib, used_s = _memory_mib(), 0.0
+    for part in _parts(_snapshot_batches(partitions)):
+        began_s = time.process_time()
+        for each in reading.read(SnapshotAnswer(0, None, size, position, part)):
+            read += len(getattr(each, "records", ()))
+        used_s += time.process_time() - began_s
+        position += len(part)
+        most_mib = max(most_mib, _memory_mib() - before_mib)
+    if not reading.is_finished or read != partitions:
+        raise ValueError(f"{read} of {partitions} partitions were read")
+    return {
+        "partitions": partitions,
+        "mib": round(size / 2**20, 1),
+        "cpu_s": round(used_s, 2),
+        "memory_growth_mib": round(most_mib, 1),
+    }
+
+
+def _snapshot_batches(partitions: int) -> Iterator[bytes]:
+    """Yield a snapshot's batches; all have the same records, because their offset is not in their checksum."""
+    header = Written("SnapshotHeaderRecord", {"last_contained_log_timestamp": 1})
+    yield control_batch(0, 1, header)
+    offset = 1
+    batch = record_batch(0, 1, [_partition(number) for number in range(BATCH)])
+    for _ in range(partitions // BATCH):
+        yield struct.pack(">q", offset) + batch[8:]
+        offset += BATCH
+    if rest := partitions % BATCH:
+        yield record_batch(offset, 1, [_partition(number) for number in range(rest)])
+        offset += rest
+    yield control_batch(offset, 1, Written("SnapshotFooterRecord"))
+
+
+def _parts(batches: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield bytes in the parts in which a controller sends them, which cut batches."""
+    rest = b""
+    for batch in batches:
+        rest += batch
+        while len(rest) >= SNAPSHOT_BYTES:
+            yield rest[:SNAPSHOT_BYTES]
+            rest = rest[SNAPSHOT_BYTES:]
+    if rest:
+        yield rest
+
+
+def _replicas(number: int) -> list[int]:
+    return [(number + each) % BROKERS + 1 for each in range(3)]
+
+
+def _partition(number: int) -> Written:
+    replicas = _replicas(number)
+    values = {
+        "partition_id": number % PARTITIONS_OF_TOPIC,
+        "topic_id": uuid_of(number // PARTITIONS_OF_TOPIC),
+        "replicas": replicas,
+        "isr": replicas,
+        "leader": replicas[0],
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "directories": [uuid_of(10**6 + broker) for broker in replicas],
+    }
+    return Written("PartitionRecord", values, 1)
+
+
+def _change(number: int) -> Written:
+    """Return the record of a partition that lost a follower, or its leader (two of three)."""
+    replicas = _replicas(number)
+    values = {
+        "partition_id": number % PARTITIONS_OF_TOPIC,
+        "topic_id": uuid_of(number // PARTITIONS_OF_TOPIC),
+        "isr": replicas[1:],
+    }
+    if number % 3:
+        values["leader"] = replicas[1]
+    return Written("PartitionChangeRecord", values, 1)
+
+
+def _memory_mib() -> float:
+    """Return the resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
