@@ -114,7 +114,7 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
     if not fact.is_back:
         record.live = False
         record.fenced = True if fact.is_fenced else None
-        record.shutting_down = False
+        record.shutting_down = record.shutting_down and fact.is_fenced
         record.since = stamp.at
     control.put_broker(fact.broker, held)
     if not control.log.baseline:
@@ -125,7 +125,7 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
 def apply_registration_end(state: ClusterState, fact: RegistrationGone) -> list[AnyEvent]:
     """Apply that a fenced broker is not registered any more: its end was reported with its fence."""
     held = state.control.brokers.get(fact.broker) or HeldBroker()
-    held.record.fenced = None
+    held.record.fenced, held.record.shutting_down = None, False
     state.control.put_broker(fact.broker, held)
     return []
 

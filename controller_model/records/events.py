@@ -43,7 +43,8 @@ class BrokerEnd(enum.StrEnum):
     BOUNCED = "bounced"
     """The same id registered again (a larger czxid), and the end in between was not seen."""
     FENCED = "fenced"
-    """Of a KRaft cluster: the controller fenced it, because its heartbeats did not come or its log directories failed."""
+    """Of a KRaft cluster: the controller fenced it. Its heartbeats did not come, or it asked to stop and led nothing, so
+    that no controlled shutdown was written before (BrokerHeartbeatManager.calculateNextBrokerState)."""
     UNREGISTERED = "unregistered"
     """Of a KRaft cluster: an operator removed its registration."""
     UNKNOWN = "unknown"

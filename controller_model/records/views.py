@@ -361,7 +361,7 @@ class BrokerRecord(msgspec.Struct, kw_only=True):
     """Whether the controller has fenced it: it is registered, and leads nothing. None: it is not registered, or ZooKeeper
     is the source, which knows no fencing."""
     shutting_down: bool = False
-    """It is in controlled shutdown: it leads nothing any more."""
+    """It is in controlled shutdown, or was when it was fenced: it leads nothing, until it registers again."""
     log_dirs_offline: int | None = None
     """How many of its log directories are offline; None: not known."""
 

@@ -278,7 +278,8 @@ class ClusterState:
             return
         is_reassigned = bool(topic.adding.get(partition) or topic.removing.get(partition))
         self.control.count_partition(by, state, is_reassigned=is_reassigned)
-        self.control.counted.recovering += by * _is_recovering(record)
+        if record.leader_recovery_state:
+            self.control.counted.recovering += by * _is_recovering(record)
 
     def _counted_state(
         self, topic: TopicState, partition: int, record: PartitionRecord

@@ -178,7 +178,7 @@ class KraftCluster:
         held = self.brokers.get(broker)
         if held is None or held.fenced:
             return
-        held.fenced, held.stopping = True, False
+        held.fenced = True
         changes = list(self._without(broker))
         self.write(*changes, kafka.BrokerRegistrationChange(broker, held.epoch, fenced=True))
 

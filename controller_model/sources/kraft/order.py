@@ -100,12 +100,10 @@ def _from(batch: MetadataBatch, offset: int) -> MetadataBatch | None:
     skipped = sum(each < offset for each in offsets)
     if not skipped:
         return batch
-    if skipped == len(offsets):
-        return None
-    # A broker's change that is held already is the cause of what follows all the same.
-    ahead = (*batch.ahead, *batch.records[:skipped])
     left = tuple(offsets[skipped:])
-    return MetadataBatch(left[0], batch.at, batch.records[skipped:], left, ahead)
+    if not left:
+        return None
+    return MetadataBatch(left[0], batch.at, batch.records[skipped:], left, batch.ahead)
 
 
 def _admit_heartbeat(state: ClusterState, kraft: KraftState, record: MetadataHeartbeat) -> Admitted:

@@ -55,6 +55,26 @@ def test_a_flush_writes_only_the_changed_pieces_of_a_wide_topic() -> None:
     assert store.packed.names() == set()
 
 
+def test_names_of_topic_ids_are_stored_beside_topics() -> None:
+    """They are no topics, are read one by one, and end when they are removed."""
+    store = TopicsInMemory()
+    topics = store.batch()
+    topics.put(topic("a"))
+    topics.put_name("id-of-a", "a")
+    topics.put_name("id-of-b", "b")
+    topics.flush()
+    store.new_worker()
+    again = store.batch()
+    assert (again.name_of("id-of-a"), again.name_of("id-of-c")) == ("a", None)
+    assert list(again.names()) == ["a"]
+    again.put_name("id-of-b", None)
+    assert again.name_of("id-of-b") is None
+    again.flush()
+    store.new_worker()
+    last = store.batch()
+    assert (last.name_of("id-of-a"), last.name_of("id-of-b")) == ("a", None)
+
+
 def wide(partitions: int) -> TopicState:
     """Return a topic with so many partitions."""
     return TopicState("wide", {each: PartitionRecord((1, 2)) for each in range(partitions)})

@@ -113,6 +113,22 @@ def test_the_last_election_of_partition_0(operations: list[tuple[Any, ...]], kin
     assert elected[-1].election == kind
 
 
+def test_the_leader_epoch_grows_if_a_leader_is_stated_also_the_same() -> None:
+    """PartitionRegistration.merge; the partition epoch grows with each change."""
+    cluster = a_cluster(factor=3)
+    fold, events = reported(cluster, ("shrink", "t", 0), ("reassign", "t", 0, (1, 2)))
+    topic = fold.views()["prod/topic/t/0"]
+    assert (topic.leader_epoch[0], topic.partition_epoch[0]) == (0, 2)
+    place = cluster.end
+    cluster.grow("t", 0)  # replica 3 leaves, and broker 1 leads on
+    topic = fold.feed(Watcher(cluster).slices(first=place)).views()["prod/topic/t/0"]
+    assert (topic.leader[0], topic.leader_epoch[0], topic.partition_epoch[0]) == (1, 1, 3)
+    assert topic.replicas[0] == (1, 2)
+    kinds = [type(each).__name__ for each in events]
+    assert (kinds.count("ReassignmentStarted"), kinds.count("ReassignmentCompleted")) == (1, 1)
+    assert "LeadersElected" not in kinds
+
+
 def test_an_unclean_election_recovers() -> None:
     """The partition counts as recovering until its leader says that it has."""
     cluster = a_cluster()
