@@ -27,9 +27,9 @@ from controller_model.records.metadata_log import (
     SnapshotStarted,
 )
 from kraft_source.observer.held_log import HeldLog
-from kraft_source.proof import Proof, Prover, Replica
+from kraft_source.proof import CommitProof, Prover, Replica
 from kraft_source.slices import MAX_RECORDS, SliceMaker
-from kraft_source.wire.batches import Batch, CorruptBatchError, split_batches
+from kraft_source.wire.batches import CorruptBatchError, RecordBatch, split_batches
 from kraft_source.wire.messages import EpochEnd
 from kraft_source.wire.records import decode
 from pipeline.runtime import UsageError
@@ -52,7 +52,7 @@ class Damage(NamedTuple):
     """One line: what, where, and what to do."""
 
 
-class Snapshot(NamedTuple):
+class SnapshotFile(NamedTuple):
     """A snapshot file, as its name says."""
 
     end: int
@@ -60,7 +60,7 @@ class Snapshot(NamedTuple):
     path: Path
 
 
-Piece = Batch | Snapshot | Damage
+Piece = RecordBatch | SnapshotFile | Damage
 Read = AnyMetadataRecord | Damage
 
 
@@ -76,7 +76,7 @@ class MetadataFolder:
         }
         self._segments = [(base, self.path / name) for base, name in sorted(segments.items())]
         ends = (match for each in names if (match := _SNAPSHOT.fullmatch(each)))
-        snapshots = (Snapshot(int(each[1]), int(each[2]), self.path / each[0]) for each in ends)
+        snapshots = (SnapshotFile(int(each[1]), int(each[2]), self.path / each[0]) for each in ends)
         # The snapshot at offset 0 is there from the beginning; its voters are written to the log as well
         # (LeaderState.appendStartOfEpochControlRecords).
         self.snapshots = sorted(each for each in snapshots if each.end > 0)
@@ -93,7 +93,7 @@ class MetadataFolder:
         """The cluster's id; None where `meta.properties` was not copied with the folder."""
         return self.properties.get("cluster.id")
 
-    def prove(self) -> Proof:
+    def prove(self) -> CommitProof:
         """Read the whole log once, and return up to where it is proven committed."""
         quorum = _quorum_state(self.path / "quorum-state")
         node = self.properties.get("node.id", "")
@@ -101,7 +101,7 @@ class MetadataFolder:
         prover = Prover(replica, {each.end: each.epoch for each in self.snapshots})
         with suppress(CorruptBatchError):  # `records` tells it
             for piece in self._pieces():
-                if isinstance(piece, Batch):
+                if isinstance(piece, RecordBatch):
                     prover.add(piece)
         for snapshot in self.snapshots:
             if snapshot.end in prover.foreign:
@@ -113,7 +113,7 @@ class MetadataFolder:
                 prover.add_snapshot(snapshot.end, snapshot.epoch, snapshot.path.name)
         return prover.proof()
 
-    def records(self, cluster: str, proof: Proof) -> Iterator[Read]:
+    def records(self, cluster: str, proof: CommitProof) -> Iterator[Read]:
         """Yield what the folder holds as records of kcm's log, and the damage at its place.
 
         No slice has both offsets that are proven committed and others.
@@ -130,11 +130,11 @@ class MetadataFolder:
             yield Damage(f"{path} is compressed: unpack it, and read the folder again")
         try:
             for piece in self._pieces():
-                if not isinstance(piece, Batch):
+                if not isinstance(piece, RecordBatch):
                     yield from maker.cut()
                 if isinstance(piece, Damage):
                     yield piece
-                elif isinstance(piece, Snapshot):
+                elif isinstance(piece, SnapshotFile):
                     yield from self._snapshot_records(piece, cluster)
                     maker.begin_after(piece.epoch)
                     held = HeldLog(EpochEnd(piece.end, piece.epoch))
@@ -156,7 +156,7 @@ class MetadataFolder:
 
     def _check_first_batch(self) -> None:
         """Raise UsageError where the records are those of another topic."""
-        first = next((each for each in self._batches() if isinstance(each, Batch)), None)
+        first = next((each for each in self._batches() if isinstance(each, RecordBatch)), None)
         with suppress(CorruptBatchError):
             unknown = decode(first).unknown if first is not None else ()
             if not any(each.startswith("frame version") for each in unknown):
@@ -192,7 +192,7 @@ class MetadataFolder:
             yield snapshot
 
     def _bridge(
-        self, end: int, epoch: int, batch: Batch, *, begun: bool
+        self, end: int, epoch: int, batch: RecordBatch, *, begun: bool
     ) -> Generator[Piece, None, tuple[int, int] | None]:
         """Yield what stands in for the records before a batch; return where the log goes on, None if nowhere."""
         if begun:
@@ -210,7 +210,7 @@ class MetadataFolder:
 
     def _first_usable(
         self, begin: int, *, newest: bool = False
-    ) -> Generator[Damage, None, Snapshot | None]:
+    ) -> Generator[Damage, None, SnapshotFile | None]:
         """Return the earliest snapshot, or the newest, that ends at an offset or behind it; yield why others are not used."""
         for snapshot in reversed(self.snapshots) if newest else self.snapshots:
             if snapshot.end < begin:
@@ -220,7 +220,7 @@ class MetadataFolder:
             yield Damage(why)
         return None
 
-    def _what_is_missing(self, end: int, epoch: int, batch: Batch) -> str:
+    def _what_is_missing(self, end: int, epoch: int, batch: RecordBatch) -> str:
         if batch.offset > end:
             return f"{self.path}: offsets {end} to {batch.offset - 1} are missing"
         return (
@@ -228,34 +228,34 @@ class MetadataFolder:
             f"epoch {epoch}: its files were copied at different times, or from different nodes"
         )
 
-    def _batches(self) -> Iterator[Batch | Damage]:
+    def _batches(self) -> Iterator[RecordBatch | Damage]:
         """Yield all batches of the segments that can be read.
 
         Their checksums do not cover their epochs (DefaultRecordBatch.computeChecksum), which never fall: where one
         does, it or the one before it is damaged, or of another node.
         """
-        held: Batch | None = None
+        held: RecordBatch | None = None
         for each in self._stored():
             if held is not None:
-                if isinstance(each, Batch) and each.epoch < held.epoch:
+                if isinstance(each, RecordBatch) and each.epoch < held.epoch:
                     yield Damage(
                         f"{self.path}: epoch {held.epoch} at offset {held.offset} is followed by epoch {each.epoch}: one "
                         f"of both is damaged, or their files are of different times or nodes; {_COPY_AGAIN}"
                     )
                 else:
                     yield held
-            held = each if isinstance(each, Batch) else None
+            held = each if isinstance(each, RecordBatch) else None
             if isinstance(each, Damage):
                 yield each
         if held is not None:
             yield held
 
-    def _stored(self) -> Iterator[Batch | Damage]:
+    def _stored(self) -> Iterator[RecordBatch | Damage]:
         """Yield what is in the segments, whether it follows or not."""
         for base, path in self._segments:
             first = True
             for batch in _batches_of(path):
-                if first and isinstance(batch, Batch) and batch.offset != base:
+                if first and isinstance(batch, RecordBatch) and batch.offset != base:
                     yield Damage(
                         f"{path} begins with offset {batch.offset}: it has another file's name"
                     )
@@ -263,13 +263,13 @@ class MetadataFolder:
                 first = False
                 yield batch
 
-    def _why_unusable(self, snapshot: Snapshot) -> str | None:
+    def _why_unusable(self, snapshot: SnapshotFile) -> str | None:
         """Return why a snapshot can not be used, in one line; None if it is whole."""
         if snapshot.path not in self._bad:
             self._bad[snapshot.path] = ""
             batches = list(_batches_of(snapshot.path))
             damage = next((each.text for each in batches if isinstance(each, Damage)), None)
-            whole = [each for each in batches if isinstance(each, Batch)]
+            whole = [each for each in batches if isinstance(each, RecordBatch)]
             if damage is None and not (
                 len(whole) > 1 and whole[0].is_control and whole[-1].is_control
             ):
@@ -277,9 +277,11 @@ class MetadataFolder:
             self._bad[snapshot.path] = damage or ""
         return self._bad[snapshot.path] or None
 
-    def _snapshot_records(self, snapshot: Snapshot, cluster: str) -> Iterator[AnyMetadataRecord]:
+    def _snapshot_records(
+        self, snapshot: SnapshotFile, cluster: str
+    ) -> Iterator[AnyMetadataRecord]:
         """Yield the snapshot as records of kcm's log."""
-        batches = (each for each in _batches_of(snapshot.path) if isinstance(each, Batch))
+        batches = (each for each in _batches_of(snapshot.path) if isinstance(each, RecordBatch))
         found = [decode(each) for each in batches]
         decoded = [record for each in found for _, record in each.records]
         unknown: Counter[str] = Counter()
@@ -303,12 +305,12 @@ class MetadataFolder:
         yield SnapshotFinished(**place, parts=len(parts), unknown=unknown)
 
 
-def _may_follow(batch: Batch, epoch: int) -> bool:
+def _may_follow(batch: RecordBatch, epoch: int) -> bool:
     """Return whether a batch may stand behind a record of an epoch: each epoch begins with a control record, LeaderChange."""
     return batch.epoch == epoch or (batch.epoch > epoch and batch.is_control)
 
 
-def _batches_of(path: Path) -> Iterator[Batch | Damage]:
+def _batches_of(path: Path) -> Iterator[RecordBatch | Damage]:
     """Yield the batches of a file, and the damage at which it can be read no further."""
     done = 0
     try:
@@ -343,7 +345,7 @@ def _check(
     path: Path,
     names: list[str],
     segments: list[tuple[int, Path]],
-    snapshots: list[Snapshot],
+    snapshots: list[SnapshotFile],
     packed: list[str],
 ) -> None:
     """Raise UsageError for a folder that holds no metadata log."""

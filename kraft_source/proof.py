@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from controller_model.kafka.metadata_records import LeaderChange, Voters
 from controller_model.records.metadata_log import NO_EPOCH
-from kraft_source.wire.batches import Batch
+from kraft_source.wire.batches import RecordBatch
 from kraft_source.wire.records import BEGIN_TRANSACTION, decode, transaction_marks
 
 
@@ -37,7 +37,7 @@ class Replica(NamedTuple):
     """From `quorum-state` of a static quorum."""
 
 
-class Proof(NamedTuple):
+class CommitProof(NamedTuple):
     """Up to where a log is proven committed."""
 
     end: int
@@ -70,7 +70,7 @@ class Prover:
         self._appended: dict[int, int] = {}
         """When the batches were appended that begin where a proof may end."""
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: RecordBatch) -> None:
         """Learn of the next batch."""
         for offset, kind in transaction_marks(batch):
             if kind == BEGIN_TRANSACTION:
@@ -100,7 +100,7 @@ class Prover:
         if end > self._end:
             self._end, self._epoch = end, epoch
 
-    def proof(self) -> Proof:
+    def proof(self) -> CommitProof:
         """Return what is proven."""
         node, leader, voters = self._replica.node_id, self._replica.leader, set(self._voters)
         if node in voters and leader in voters and self._replica.epoch == self._epoch:
@@ -118,11 +118,11 @@ class Prover:
                     f"; the transaction from offset {begin} on ends behind it, or does not end"
                 )
         is_all = self._proven >= self._end
-        return Proof(
+        return CommitProof(
             self._proven, self._why, self._end, None if is_all else self._appended.get(self._proven)
         )
 
-    def _learn_voters(self, batch: Batch) -> None:
+    def _learn_voters(self, batch: RecordBatch) -> None:
         for _, record in decode(batch).records:
             if isinstance(record, LeaderChange | Voters) and record.voters:
                 self._voters = tuple(each.voter_id for each in record.voters)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from controller_model.records.metadata_log import MetadataSlice, encode_metadata
 from kcm.history.replay_input import Line
 from kraft_source.folder import Damage, MetadataFolder
-from kraft_source.proof import Proof
+from kraft_source.proof import CommitProof
 
 
-def folder_lines(folder: MetadataFolder, cluster: str, proof: Proof) -> Iterator[Line]:
+def folder_lines(folder: MetadataFolder, cluster: str, proof: CommitProof) -> Iterator[Line]:
     """Yield the records of a folder under a cluster's name, and its damage."""
     for read in folder.records(cluster, proof):
         if isinstance(read, Damage):

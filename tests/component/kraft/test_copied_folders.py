@@ -15,7 +15,7 @@ from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.quorum import METADATA_FOLDER, Leader
 from kcm.servers.supervisor import Supervisor
 from kraft_source.folder import MetadataFolder
-from kraft_source.proof import Proof
+from kraft_source.proof import CommitProof
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_3_9
 from tests.support.waiting import wait_until
@@ -24,7 +24,7 @@ ROUNDS = 3
 Values = dict[int, object]
 
 
-def copied(node: Node, into: Path) -> tuple[Proof, Values]:
+def copied(node: Node, into: Path) -> tuple[CommitProof, Values]:
     """Copy a node's folder while it runs; return the proof, and what is in the copy by offset."""
     (into / METADATA_FOLDER).mkdir()
     shutil.copy(node.log_dir / "meta.properties", into)
@@ -68,7 +68,7 @@ def test_what_is_proven_of_any_copy_is_in_the_log_of_every_node_at_the_end(
     )
     leader = cluster.start()
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET_LIBRDKAFKA})
-    copies: dict[str, tuple[Proof, Values]] = {}
+    copies: dict[str, tuple[CommitProof, Values]] = {}
 
     def copy_all(when: str) -> None:
         for node in cluster.nodes:

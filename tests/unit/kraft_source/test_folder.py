@@ -20,7 +20,7 @@ from controller_model.records.metadata_log import (
     SnapshotStarted,
 )
 from kraft_source.folder import NAME, Damage, MetadataFolder
-from kraft_source.proof import Proof
+from kraft_source.proof import CommitProof
 from pipeline.runtime import UsageError
 from tests.support.metadata_folders import ABANDONED, BROKER, VOTER, Truth, unpack
 from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
@@ -29,7 +29,7 @@ from tests.support.metadata_log import Written, control_batch, record_batch, uui
 class Found(NamedTuple):
     """What a folder gave."""
 
-    proof: Proof
+    proof: CommitProof
     records: list[AnyMetadataRecord]
     damage: list[str]
 
