@@ -6,7 +6,6 @@ snapshot says what is true from its end on. Nothing is read behind records that 
 What can not be read is one line each, with its file and what to do.
 """
 
-import mmap
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
@@ -38,7 +37,10 @@ NAME = "__cluster_metadata-0"
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """The topic id of `__cluster_metadata` (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID)."""
 GENERATION = 1
+MAX_BATCH_BYTES = 32 << 20
+"""No batch is as large: Kafka's have at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 
+_READ_BYTES = 4 << 20
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _PACKED = re.compile(r".*\.(?:log|checkpoint)\.(?:gz|xz|zst|bz2|lz4|zip)")
@@ -311,27 +313,33 @@ def _may_follow(batch: RecordBatch, epoch: int) -> bool:
 
 
 def _batches_of(path: Path) -> Iterator[RecordBatch | Damage]:
-    """Yield the batches of a file, and the damage at which it can be read no further."""
-    done = 0
+    """Yield the batches of a file, and the damage at which it can be read no further.
+
+    It is read, and not mapped into memory: Kafka may cut off the end of a file that is in use.
+    """
+    done, data, is_over = 0, b"", False
     try:
         with path.open("rb") as file:
-            size = path.stat().st_size
-            if not size:
-                return
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                for batch in split_batches(cast("bytes", data)):
-                    done += len(batch.data)
+            while not is_over and len(data) < MAX_BATCH_BYTES:
+                more = file.read(_READ_BYTES)
+                is_over, data, read = not more, data + more, 0
+                for batch in split_batches(data):
+                    read += len(batch.data)
                     yield batch
+                done, data = done + read, data[read:]
     except OSError as error:
         yield Damage(f"cannot read {path}: {error.strerror or error}")
+        return
     except CorruptBatchError as error:
-        yield Damage(f"{path}, byte {done}: {error}; {_COPY_AGAIN}")
-    else:
-        if done < size:
-            yield Damage(
-                f"{path} ends within a record batch, at byte {done} of {size}: it was cut off, or copied while Kafka "
-                "wrote to it"
-            )
+        yield Damage(f"{path}, byte {done + read}: {error}; {_COPY_AGAIN}")
+        return
+    if not is_over:
+        yield Damage(f"{path}, byte {done}: no batch is so large; {_COPY_AGAIN}")
+    elif data:
+        yield Damage(
+            f"{path} ends within a record batch, at byte {done} of {done + len(data)}: it was cut off, or copied while "
+            "Kafka wrote to it"
+        )
 
 
 def _names_in(path: Path) -> list[str]:
@@ -380,7 +388,7 @@ def _quorum_state(path: Path) -> tuple[int | None, int | None, tuple[int, ...]]:
         state = msgspec.json.decode(_text(path))
         voters = tuple(int(each["voterId"]) for each in state.get("currentVoters") or ())
         return int(state["leaderId"]), int(state["leaderEpoch"]), voters
-    except (KeyError, TypeError, AttributeError, *DECODING_ERRORS):
+    except (KeyError, TypeError, AttributeError, ValueError, *DECODING_ERRORS):
         return None, None, ()
 
 

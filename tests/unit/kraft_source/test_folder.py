@@ -19,7 +19,7 @@ from controller_model.records.metadata_log import (
     SnapshotPart,
     SnapshotStarted,
 )
-from kraft_source.folder import NAME, Damage, MetadataFolder
+from kraft_source.folder import MAX_BATCH_BYTES, NAME, Damage, MetadataFolder
 from kraft_source.proof import CommitProof
 from pipeline.runtime import UsageError
 from tests.support.metadata_folders import ABANDONED, BROKER, VOTER, Truth, unpack
@@ -410,6 +410,44 @@ def test_a_batch_that_is_whole_and_can_not_be_read_ends_the_reading(copy: Copy) 
     found = read(copy.path)
     assert found.topics() == ["a"]
     assert "the batch at offset 1 is longer than its records" in found.damage[0]
+
+
+def test_a_length_that_no_batch_has_ends_the_reading(copy: Copy) -> None:
+    """No memory is spent on it: nothing is as large."""
+    cut = topics_batch(1, 1, "b")
+    huge = cut[:8] + struct.pack(">i", 2**31 - 1) + cut[12:]
+    path = copy.segment(0, topics_batch(0, 1, "a"), huge)
+    with path.open("ab") as file:
+        file.truncate(MAX_BATCH_BYTES + (8 << 20))
+    found = read(copy.path)
+    assert found.topics() == ["a"]
+    assert "no batch is so large" in found.damage[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "[]", "{}", '{"leaderId":"x","leaderEpoch":[]}', "\0\xff=\n="]
+)
+def test_what_is_beside_the_log_may_hold_anything(copy: Copy, text: str) -> None:
+    """Less is proven then, and no more."""
+    copy.segment(0, leader_change(0, 1, 1, 2, 3), topics_batch(1, 1, "a"))
+    for path in (
+        "quorum-state",
+        "partition.metadata",
+        "leader-epoch-checkpoint",
+        "../meta.properties",
+    ):
+        (copy.path / path).write_text(text)
+    found = read(copy.path)
+    assert (found.proof.end, found.topics(), found.damage) == (1, ["a"], [])
+
+
+def test_a_file_that_may_not_be_read_is_told(copy: Copy) -> None:
+    """Here it is no file."""
+    copy.segment(0, topics_batch(0, 1, "a"))
+    (copy.path / f"{1:020d}.log").mkdir()
+    found = read(copy.path)
+    assert found.topics() == ["a"]
+    assert f"cannot read {copy.path / f'{1:020d}.log'}: Is a directory" in found.damage[0]
 
 
 def test_a_compressed_file_among_others_is_told(copy: Copy) -> None:
