@@ -22,6 +22,8 @@ class ObserverRunner:
         self.observer = observer
         self.connection_failures = 0
         """Attempts and requests that failed with their connection."""
+        self.connections = 0
+        """Connections that were made."""
         self.requests = 0
         self._access = access
         self._deliver = deliver
@@ -70,6 +72,7 @@ class ObserverRunner:
             self._disconnect()
             connection = ControllerConnection(endpoint, self._access, timeout_s=timeout_s)
             self._connection = connection
+            self.connections += 1
         return connection
 
     def _disconnect(self) -> None:

@@ -30,7 +30,7 @@ from zk_source.config import WatchSettings
 DISTRIBUTION = "kafka-controller-monitor"
 _OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_HTTP_CONFIG_FILE", "KCM_IVY_SETTINGS"}
 _OUR_PACKAGES = {
-    "controller_model", "exporter", "kcm", "pipeline", "source_log", "streaming", "web", "zk_source",
+    "controller_model", "exporter", "kcm", "kraft_source", "pipeline", "source_log", "streaming", "web", "zk_source",
 }  # fmt: skip
 _ALIKE = 0.85
 """How similar two names must be for one to count as a misspelling of the other."""

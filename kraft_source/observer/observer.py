@@ -5,8 +5,9 @@ why there is none, to `handle_answer` or `handle_failure`, and gets what is rele
 argument: seconds of a clock that never goes back.
 
 The leader of the quorum alone serves the log (KafkaRaftClient.handleFetchRequest). Whoever else is asked names it with
-its epoch and its address, so any reachable voter leads to it. An epoch once seen is never gone below, so a leader
-that was deposed and does not know it yet is not believed. Any number of observers may do the same: no
+its epoch and its address, so any reachable voter leads to it. An epoch once seen is not gone below, so a leader
+that was deposed and does not know it yet is not believed; only a cluster that was formatted again, or restored, goes on
+with an older one. Any number of observers may do the same: no
 voter keeps anything about them, and all of them release the same records.
 
 What bounds the work: an answer that brings nothing new is followed by a pause of `PAUSE_S`, and who does not
@@ -48,6 +49,10 @@ FOLLOW_UP_MS = 10
 """The same while records wait for their commit, which an older Kafka tells with its next answer only."""
 FOLLOW_UPS = 20
 """How many such requests follow one another; then the quorum is slow or lost, and is not asked so often."""
+
+OLD_EPOCH_S = 30.0
+"""For so long every answer has to name a leader of an older epoch than ours, before the cluster counts as another one: a
+leader that lost its majority resigns within 1.5 x controller.quorum.fetch.timeout.ms (LeaderState.timeUntilCheckQuorumExpires)."""
 
 MIN_TIMEOUT_S = 2.0
 """How long an answer is waited for, in addition to what the request allows: a paused leader has a successor in about 2 s."""
@@ -108,6 +113,10 @@ class Observer:
         """Where the leader is asked; None: it is not known, or does not answer."""
         self._led_epoch = start.epoch
         """The newest epoch of which a leader is known."""
+        self._old_epoch_since: float | None = None
+        """Since when all answers have named leaders of older epochs than ours."""
+        self._old_epoch_at = 0.0
+        """When the last one did."""
         self._barred: dict[ControllerEndpoint, float] = {}
         """Who is not asked before a time."""
         self._asked_last: dict[ControllerEndpoint, int] = {}
@@ -214,8 +223,7 @@ class Observer:
             self._bar(endpoint, text, now + REFUSED_RETRY_S)
             return []
         if answer.error:
-            self._handle_error(endpoint, answer, now)
-            return []
+            return self._handle_error(endpoint, answer, now)
         self._timeout_s = MIN_TIMEOUT_S
         try:
             if isinstance(answer, SnapshotAnswer):
@@ -228,7 +236,9 @@ class Observer:
         self._problem = ""
         return released
 
-    def _handle_error(self, endpoint: ControllerEndpoint, answer: Answer, now: float) -> None:
+    def _handle_error(
+        self, endpoint: ControllerEndpoint, answer: Answer, now: float
+    ) -> list[Released]:
         """Learn from an error who leads; pause where it does not lead to somebody new."""
         self._problem = f"the controller at {endpoint} answers {error_name(answer.error)}"
         self._reading = None
@@ -238,11 +248,34 @@ class Observer:
         if answer.error in LEADERSHIP_ERRORS:
             if endpoint == self._leader_at:
                 self._leader_at = None
+            if answer.leader is not None and self._is_another_history(answer.leader, now):
+                return self._begin_anew(EpochEnd(-1, answer.leader.epoch))
             if answer.leader is not None:
                 self._learn_leader(answer.leader, now)
         is_new = self._leader_at is not None and (self._leader, self._leader_at) != before
         if not is_new:
             self._pause_until = now + PAUSE_S
+        return []
+
+    def _is_another_history(self, leader: EpochLeader, now: float) -> bool:
+        """Return whether leaders of older epochs than ours are named for longer than a deposed one can last."""
+        if leader.epoch >= self._epoch:
+            self._old_epoch_since = None
+        if leader.epoch >= self._epoch or leader.id < 0:
+            return False
+        # Whoever was paused meanwhile, we or the one that answers, has proved nothing by it.
+        if self._old_epoch_since is None or now - self._old_epoch_at > OLD_EPOCH_S / 3:
+            self._old_epoch_since = now
+        self._old_epoch_at = now
+        return now - self._old_epoch_since >= OLD_EPOCH_S
+
+    def _begin_anew(self, theirs: EpochEnd) -> list[Released]:
+        """Forget the log, which is another one now: nothing of it can be trusted to belong to theirs."""
+        released = self._log.released
+        self._log = HeldLog(NOTHING)
+        self._reading = self._old_epoch_since = self._leader = self._leader_at = None
+        self._epoch = self._led_epoch = 0
+        return [AnotherHistory(released, theirs)]
 
     def _learn_leader(self, leader: EpochLeader, now: float) -> None:
         """Follow what a voter says of the newest epoch; what it says of an older one is past."""
@@ -266,6 +299,7 @@ class Observer:
         if answer.leader is not None:
             self._learn_leader(answer.leader, now)
         self._leader_at = endpoint
+        self._old_epoch_since = None
         self._led_epoch = self._epoch
         self._no_leader_since = None
         self._answered_at = now
@@ -273,8 +307,9 @@ class Observer:
         place = answer.diverging or answer.snapshot
         if place is not None:
             return self._rejoin(answer, place)
+        before = self._log.end
         self._log.append(answer.records, self._epoch)
-        is_news = bool(answer.records) or answer.high_watermark != self._high_watermark
+        is_news = self._log.end != before or answer.high_watermark != self._high_watermark
         if answer.high_watermark != self._high_watermark:
             self._high_watermark = answer.high_watermark
             self._high_watermark_since = now
@@ -288,22 +323,17 @@ class Observer:
 
     def _rejoin(self, answer: FetchAnswer, place: EpochEnd) -> list[Released]:
         """Cut off what the leader's log does not have, or begin its snapshot."""
-        held, released = self._log.end, self._log.released
+        end, released = self._log.end, self._log.released
         if answer.diverging is not None:
             is_ours = self._log.truncate(place)
-            if is_ours and self._log.end == held:
+            if is_ours and self._log.end == end:
                 raise CorruptBatchError(f"its log diverges at {place.end_offset}, behind our end")
         elif self._log.drop():
             return []  # perhaps that alone is not in the leader's log
         else:
             is_ours = place.end_offset >= released.end_offset and place.epoch >= released.epoch
             self._reading = SnapshotReading(place)
-        if is_ours:
-            return []
-        # Nothing of what it held can be trusted to belong to the new log.
-        self._log = HeldLog(NOTHING)
-        self._reading = None
-        return [AnotherHistory(released, place)]
+        return [] if is_ours else self._begin_anew(place)
 
     def _read_snapshot(self, answer: SnapshotAnswer) -> list[Released]:
         reading = self._reading

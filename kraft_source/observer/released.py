@@ -68,7 +68,7 @@ class AnotherHistory(NamedTuple):
     end: EpochEnd
     """Where what was handed on ends."""
     theirs: EpochEnd
-    """The place in the leader's log that contradicts it."""
+    """The place in the leader's log that contradicts it; offset -1: its epoch alone does, which is an older one."""
 
 
 Released = Committed | SnapshotOpened | SnapshotChunk | SnapshotComplete | AnotherHistory

@@ -17,6 +17,7 @@ from kraft_source.observer import held_log
 from kraft_source.observer.held_log import HeldLog
 from kraft_source.observer.observer import Ask, Observer, Pause
 from kraft_source.observer.released import (
+    AnotherHistory,
     Committed,
     CommittedBatch,
     Released,
@@ -47,10 +48,20 @@ class Follower:
         self.snapshots = 0
         self._reading: list[Record] | None = None
         self._is_in_transaction = False
+        self.expects_another = False
+        """Whether the log has become another one, which has to be told before anything of it."""
+
+    def format(self, quorum: Quorum) -> None:
+        """Note that the cluster was formatted again."""
+        self._quorum, self.expects_another = quorum, True
 
     def read(self, released: Released) -> None:
         """Check one thing that was released."""
-        if isinstance(released, Committed):
+        if isinstance(released, AnotherHistory) and self.expects_another:
+            self.expects_another, self.next_offset = False, 0
+            self.batches.clear()
+        elif isinstance(released, Committed):
+            assert not self.expects_another, "a mix of two logs"
             for batch in released.batches:
                 self._read_batch(batch)
             assert released.batches
@@ -284,6 +295,26 @@ def play(seed: int, *, observers: int = 2) -> World:
 def test_what_is_released_is_the_committed_log(seed: int) -> None:
     """Each observer releases a prefix of the committed log, without a hole, and all of it once the quorum is calm."""
     play(seed, observers=2 + seed % 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cluster_that_is_formatted_again_is_another_history(seed: int) -> None:
+    """Whether its epochs have come as far as the old ones or not: told once, then all of the new log, and nothing else."""
+    world = World(seed)
+    world.quorum.elect(world.quorum.controllers[0])
+    world.play(20 * (seed % 2 + 1), with_faults=True)
+    world.quorum.heal()
+    world.play(CALM_S, with_faults=False)
+    world.quorum = Quorum(world.rng, has_commit_wakes=bool(seed % 2))
+    for each in world.followers:
+        assert each.next_offset > 0
+        each.format(world.quorum)
+    for _ in range(100 if seed > 1 else 3):
+        world.quorum.heal()
+    world.play(2 * CALM_S, with_faults=False)
+    for each in world.followers:
+        assert not each.expects_another, "nothing tells of the new log"
+        assert each.next_offset == world.quorum.committed_end
 
 
 def test_the_histories_hold_what_they_are_for() -> None:

@@ -29,6 +29,8 @@ from exporter.live.page_answers import _KEPT_S, MAKE_INTERVAL_S
 from exporter.partitions import partition_pages, worst_topics
 from kcm.run.health_watch import SILENT_S
 from kcm.servers import class_archive
+from kraft_source.observer import observer
+from kraft_source.wire import connection, messages
 from pipeline import queued_file
 from pipeline.supervised_thread import STANDSTILL_S
 from pipeline.topics import (
@@ -266,6 +268,28 @@ LIMITS: dict[str, list[Limit]] = {
             f"{_size(MAX_MESSAGE_BYTES)}",
             "the change goes without its data, and is counted",
             f"{_UNIT}source_log/test_publisher.py::test_a_full_message_is_sent_without_waiting_for_an_acknowledgement",
+        ),
+    ],
+    "Watcher of a KRaft cluster": [
+        Limit(
+            "an answer of a controller",
+            f"{_size(connection.MAX_ANSWER_BYTES)}; asked for: {_size(messages.FETCH_BYTES)} of the log, {_size(messages.SNAPSHOT_BYTES)} of a "
+            "snapshot",
+            "not read: the connection is closed, and another controller is asked",
+            "tests/component/kraft/test_hostile_controller.py::test_what_is_no_controllers_answer_is_one_line",
+        ),
+        Limit(
+            "the wait for an answer",
+            f"{_time(observer.MIN_TIMEOUT_S * 1000)}, and twice as long after each that was late, up to {_time(observer.MAX_TIMEOUT_S * 1000)}",
+            "another controller is asked",
+            f"{_UNIT}kraft_source/observer/test_observer.py::test_an_answer_that_is_late_gets_more_time",
+        ),
+        Limit(
+            "requests without news",
+            f"one in {_time(observer.PAUSE_S * 1000)}; to a controller that cannot be reached one in {_time(observer.RETRY_S * 1000)}, to one that "
+            f"refuses us one in {_time(observer.REFUSED_RETRY_S * 1000)}",
+            "they wait",
+            f"{_UNIT}kraft_source/observer/test_observer.py::test_who_cannot_be_reached_is_asked_once_in_a_while",
         ),
     ],
     "Fold": [

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from controller_model.kafka.metadata_records import LeaderChange, Topic
 from kcm.servers.kraft_cluster import KraftCluster
+from kcm.servers.ports import HOST
 from kcm.servers.quorum import METADATA_FOLDER
 from kcm.servers.supervisor import Supervisor
 from kraft_source.observer.released import (
@@ -18,6 +19,8 @@ from kraft_source.observer.released import (
     SnapshotComplete,
     SnapshotOpened,
 )
+from kraft_source.wire.connection import Access, ControllerConnection
+from kraft_source.wire.messages import TOPIC, ControllerEndpoint
 from kraft_source.wire.records import Record, decode
 from tests.component.kraft.watched_quorum import Watching, batches_on_disk
 from tests.support.release_jars import nodes_jars
@@ -29,6 +32,18 @@ def create(admin: AdminClient, topic: str) -> None:
     """Create a topic of three partitions."""
     for future in admin.create_topics([NewTopic(topic, 3, 1)]).values():
         future.result(60)
+
+
+def replicas(cluster: KraftCluster, leader: int) -> set[int]:
+    """Return all replicas of the metadata log that the leader knows: voters, and observers that fetch from it."""
+    connection = ControllerConnection(
+        ControllerEndpoint(HOST, cluster.quorum.ports[leader]), Access()
+    )
+    partition = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
+    answer = connection.call("DescribeQuorum", {"topics": [partition]})
+    connection.close()
+    quorum = answer["topics"][0]["partitions"][0]
+    return {each["replica_id"] for each in (*quorum["current_voters"], *quorum["observers"])}
 
 
 def names(watching: Watching) -> list[str]:
@@ -80,6 +95,7 @@ def test_two_observers_release_what_the_controllers_have_on_disk(
             status = each.observer.status
             assert status.leader is not None
             assert (status.no_leader_since, status.unreachable_since) == (None, None)
+        assert replicas(cluster, third.id) == {1, *cluster.controllers}, "an observer is listed"
     assert one.divergences > 0
     cluster.kill()
 

@@ -87,6 +87,12 @@ def test_an_aborted_transaction_leaves_its_offsets_only() -> None:
     assert released(log, 9) == [(0, 2, ["before"], True), (3, 8, ["behind", "c"], False)]
 
 
+def test_a_transaction_that_began_before_the_start_is_dropped_from_the_start_on() -> None:
+    """No reader cuts one, but nothing of it may be applied where one does."""
+    log = held(record_batch(5, 1, [topic("a"), ABORT, topic("b")]), start=EpochEnd(5, 1))
+    assert released(log, 9) == [(5, 7, ["b"], False)]
+
+
 def test_where_a_transaction_is_open_the_end_is_still_where_to_fetch_from() -> None:
     """Committed batches of an open transaction are held, and not asked for again."""
     log = held(record_batch(0, 1, [BEGIN, topic("a")]))

@@ -11,6 +11,7 @@ from kraft_source.observer.observer import (
     MAX_WAIT_MS,
     MIN_TIMEOUT_S,
     NOTHING,
+    OLD_EPOCH_S,
     PAUSE_S,
     REFUSED_RETRY_S,
     RETRY_S,
@@ -175,8 +176,9 @@ def test_a_leader_that_resigns_is_not_asked_without_a_pause() -> None:
 def test_a_leader_that_answers_at_once_without_news_is_not_asked_without_a_pause() -> None:
     """It was allowed to wait and did not: that costs a pause; one that waited is asked at once."""
     play = following()
-    play.answer(FetchAnswer(high_watermark=0))
-    assert play.pause() == PAUSE_S
+    for nothing in (b"", batch(0)[:-1]):
+        play.answer(FetchAnswer(high_watermark=0, records=nothing))
+        assert play.pause() == PAUSE_S
     play.answer(FetchAnswer(high_watermark=0), after_s=0.5)
     play.ask()
 
@@ -189,6 +191,46 @@ def test_an_older_epoch_is_not_believed() -> None:
     play.pause()
     assert play.fetch().leader_epoch == 5
     assert play.observer.status.leader == (2, 5)
+
+
+def test_leaders_of_older_epochs_are_another_history_after_a_while() -> None:
+    """A cluster that was formatted again begins with epoch 1: what was released is told to be of another log."""
+    play = following(EpochEnd(40, 3))
+    play.fail()
+    while (waited := play.now - 100.0) < OLD_EPOCH_S:
+        assert play.answer(named(1, 1, ErrorCode.UNKNOWN_LEADER_EPOCH)) == [], waited
+        play.pause()
+        play.now += 5.0
+    play.now += 1.0
+    assert play.answer(named(1, 1, ErrorCode.UNKNOWN_LEADER_EPOCH)) == [
+        AnotherHistory(EpochEnd(40, 3), EpochEnd(-1, 1))
+    ]
+    assert play.fetch() == Fetch(0, 0, 0, 0, 40)
+
+
+def test_a_pause_proves_nothing_about_the_history() -> None:
+    """We may have been stopped between two answers of one leader that is deposed and does not know it."""
+    play = following(EpochEnd(40, 3))
+    play.fail()
+    for _ in range(4):
+        assert play.answer(named(1, 1, ErrorCode.UNKNOWN_LEADER_EPOCH)) == []
+        play.now += OLD_EPOCH_S
+
+
+def test_one_voter_of_our_epoch_is_enough_against_those_of_older_ones() -> None:
+    """A part of the quorum that was cut off cannot make the log another one."""
+    play = following(EpochEnd(40, 3))
+    play.fail()
+    for number in range(20):
+        epoch, leader = ((1, 1), (5, -1))[number % 2]
+        assert play.answer(named(leader, epoch)) == []
+        play.now += 5.0
+    play.fail()
+    for _ in range(20):
+        assert (
+            play.answer(named(-1, 1)) == []
+        )  # without a leader it is not elected, whatever the epoch
+        play.now += 5.0
 
 
 def test_no_leader_is_what_a_voter_says_of_a_newer_epoch() -> None:
@@ -285,7 +327,8 @@ def test_a_log_without_what_was_released_is_another_history(answer: FetchAnswer)
     theirs = answer.diverging or answer.snapshot
     assert theirs is not None
     assert play.answer(answer) == [AnotherHistory(EpochEnd(40, 3), theirs)]
-    assert (play.fetch().offset, play.fetch().last_epoch) == (0, 0)
+    assert play.fetch() == Fetch(0, 0, 0, 0, 40)
+    play.answer(named(2, 5))
     (committed,) = play.answer(FetchAnswer(records=batch(0, 1), high_watermark=1))
     assert isinstance(committed, Committed)
 
