@@ -110,7 +110,7 @@ def read_registration_change(reading: Reading, record: BrokerRegistrationChange)
         reason = f"broker {broker} with epoch {record.broker_epoch}; registered is {known}"
         return reading.odd(record, reason)
     events: list[AnyEvent] = []
-    if record.in_controlled_shutdown and not held.shutting_down:
+    if record.in_controlled_shutdown:
         events += reading.state_fact(BrokerShutsDown(stamp, broker))
     if record.fenced is True and held.live:
         events += reading.state_fact(BrokerGone(stamp, broker, _end(held), is_fenced=True))

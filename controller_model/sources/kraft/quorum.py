@@ -6,6 +6,8 @@ ever silent: with its no-ops, half a second (metadata.max.idle.interval.ms). So 
 the log, whether somebody watched or not.
 """
 
+import dataclasses
+
 from controller_model.facts.facts import (
     CandidaciesAre,
     ControllerConfirmed,
@@ -65,10 +67,11 @@ def read_leader_change(reading: Reading, record: LeaderChange) -> list[AnyEvent]
 
 def end_controller(reading: Reading, held_until: int, vacant_at: int) -> list[AnyEvent]:
     """State until when the controller was active at least, and that there is none, unless that is known."""
-    confirmed = reading._replace(at=held_until).stamp
+    confirmed = dataclasses.replace(reading, at=held_until).stamp
     events = reading.state_fact(ControllerConfirmed(confirmed))
     if reading.state.control.controller.view.id != NO_CONTROLLER:
-        gone = ControllerGone(reading._replace(at=vacant_at).stamp, was_seen=False)
+        vacant = dataclasses.replace(reading, at=vacant_at).stamp
+        gone = ControllerGone(vacant, was_seen=False)
         events += reading.state_fact(gone)
     return events
 

@@ -1,5 +1,6 @@
 """One record of the metadata log while it is read, and the cause that its batch states."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from controller_model.facts.facts import Fact
@@ -64,8 +65,9 @@ def cause_of(batch: MetadataBatch) -> Cause:
     return Cause(frozenset(stopping), frozenset(lost)) if stopping or lost else NO_CAUSE
 
 
-class Reading(NamedTuple):
-    """What one record is read with."""
+@dataclass(slots=True)
+class Reading:
+    """What one record is read with; for the next one of its batch only the offset is another."""
 
     state: ClusterState
     kraft: KraftState

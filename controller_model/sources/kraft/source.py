@@ -239,14 +239,14 @@ def _apply_slice(
     if None not in {kraft.appended_at, record.first_at} and record.after_epoch == epoch:
         pauses.append((record.first_at or 0) - (kraft.appended_at or 0))
     kraft.longest_pause_ms, kraft.appended_at = max(pauses), record.observed_at
-    if record.high_watermark is not None:
+    is_caught_up = record.high_watermark is None or record.seq >= record.high_watermark
+    if record.high_watermark is not None and is_caught_up:
         stamp = Stamp(record.observed_at, log.position)
         view = state.control.quorum
         unreachable = None if view is None else view.unreachable_since
         fact = QuorumIs(stamp, None, None, record.high_watermark, unreachable_since=unreachable)
         handle(state, fact)
     events += _count_unknown(state, kraft, record)
-    is_caught_up = record.high_watermark is None or record.seq >= record.high_watermark
     return events + _verify(state, kraft, record.observed_at, is_caught_up), is_sampled
 
 
@@ -261,7 +261,7 @@ def _read_all(
     while index < len(records):
         record = records[index]
         if batch is not None:
-            reading = reading._replace(offset=batch.offset_of(index))
+            reading.offset = batch.offset_of(index)
         reader = READERS.get(type(record))
         if reader is not None:
             events += reader(reading, record)

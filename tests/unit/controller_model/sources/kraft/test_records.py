@@ -20,7 +20,13 @@ from controller_model.records.events import (
     TopicCreated,
     TopicDeleted,
 )
-from controller_model.records.metadata_log import MetadataBatch, MetadataSlice
+from controller_model.records.metadata_log import (
+    MetadataBatch,
+    MetadataSlice,
+    QuorumReplica,
+    QuorumSample,
+)
+from controller_model.records.views import ABSENT_IN_KRAFT, Capability
 from controller_model.sources.kraft.brokers import addresses
 from controller_model.state import figures
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
@@ -294,6 +300,101 @@ def test_a_longer_pause_shows_a_slower_no_op() -> None:
     cluster.elect(3001, after_ms=5_000)
     controller = KraftFold().feed(Watcher(cluster).slices()).cluster.controller
     assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) == (3_000, 5_000)
+
+
+def test_a_pause_between_two_slices_counts_as_one_within() -> None:
+    """However a watcher cuts, the bound is the same."""
+    cluster = a_cluster()
+    place = cluster.end
+    cluster.now += 2_000
+    cluster.write(kafka.NoOp())
+    cluster.elect(3001, after_ms=5_000)
+    slices = Watcher(cluster).slices([place])
+    assert KraftFold().feed(slices).cluster.controller.vacancy_last_min_ms == 3_000
+
+
+def test_figures_are_not_proved_while_the_watcher_catches_up() -> None:
+    """A slice below the high watermark is whole, and more is known to be committed."""
+    cluster = a_cluster()
+    first, last = Watcher(cluster).slices([5])
+    fold = KraftFold().feed([first])
+    assert fold.cluster.log.incomplete
+    assert fold.cluster.log.verified_at is None
+    assert not fold.feed([last]).cluster.log.incomplete
+
+
+def test_what_a_kraft_cluster_does_not_have_cannot_be_seen_and_is_not_missing() -> None:
+    """Pending writes, foreign writes, requests and a session: no figure, and nothing incomplete."""
+    fold = KraftFold().feed(Watcher(a_cluster()).slices())
+    view = fold.cluster
+    absent = {each for each in Capability if not view.can_see(each)}
+    assert absent == set(ABSENT_IN_KRAFT)
+    assert view.log.hidden == ()
+    assert not view.log.incomplete
+    assert view.log.session is None
+    assert view.pending_writes.counts == {}
+
+
+def test_a_process_that_registers_in_the_place_of_a_live_one_is_a_bounce() -> None:
+    """The former one ends, and the new one is fenced at first; its epoch is another."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place = cluster.end
+    cluster.write(kafka.RegisterBroker(1, place, uuid(place)))
+    fold.events.clear()
+    fold.feed(Watcher(cluster).slices(first=place))
+    (stopped,) = [each for each in fold.events if isinstance(each, BrokerStopped)]
+    assert (stopped.broker, stopped.end) == (1, BrokerEnd.BOUNCED)
+    record = fold.views()["prod/broker/1"].record
+    assert (record.live, record.fenced, record.epoch, record.registrations) == (
+        False,
+        True,
+        place,
+        2,
+    )
+    assert (
+        fold.cluster.counts.offline == 0
+    )  # the controller has written no partition without a leader
+    cluster.write(kafka.RegisterBroker(2, cluster.end, uuid(9), fenced=False))
+    fold.feed(Watcher(cluster).slices(first=place))
+    assert fold.views()["prod/broker/2"].record.live
+
+
+def test_heartbeats_bring_what_no_record_holds() -> None:
+    """The quorum's sample, the newest snapshot, and since when nobody answers; what is not answered stays."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    sample = QuorumSample(cluster.now, 3000, 1, cluster.end, (QuorumReplica(3000, cluster.end),))
+    first = Watcher(cluster).heartbeat(quorum=sample, snapshot_end=5, snapshot_at=cluster.now)
+    fold.feed([first, Watcher(cluster).heartbeat(leader=None, unreachable_since=7)])
+    quorum = fold.cluster.quorum
+    assert quorum is not None
+    assert (quorum.sample, quorum.snapshot_end, quorum.unreachable_since) == (sample, 5, 7)
+    assert (quorum.leader, quorum.high_watermark) == (3000, cluster.end)
+    assert fold.cluster.log.heartbeat_at == cluster.now
+    assert fold.feed([first]).cluster.quorum.unreachable_since is None  # type: ignore[union-attr]  # of KRaft
+
+
+def test_a_high_watermark_that_stands_still_is_dated() -> None:
+    """Commits have stopped since it last moved, although somebody may lead."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    moved = cluster.log[-1].at
+    for after in (10_000, 20_000):
+        fold.feed([Watcher(cluster).heartbeat(observed_at=cluster.now + after)])
+        quorum = fold.cluster.quorum
+        assert quorum is not None
+        assert quorum.high_watermark_since == moved
+
+
+def test_an_unreachable_quorum_leaves_incidents_unsure() -> None:
+    """Nobody knows whether all is well while no controller answers."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    cluster.fence(1)
+    fold.feed(Watcher(cluster).slices(first=fold.state.control.source.end))
+    fold.feed([Watcher(cluster).heartbeat(unreachable_since=cluster.now)])
+    assert fold.views()["prod/incidents"].incidents[0].unsure_since == cluster.now
 
 
 def test_a_live_vacancy_is_seen_by_a_heartbeat_and_made_exact_by_the_log() -> None:

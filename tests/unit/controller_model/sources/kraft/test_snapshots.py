@@ -35,6 +35,25 @@ def test_what_a_snapshot_does_not_name_goes() -> None:
     assert fold.views()["prod/broker/3"].record.fenced is None
 
 
+def test_a_topic_that_was_created_again_unseen_is_another() -> None:
+    """Its id tells; the former one ends, with its configuration. When a broker registered is not known."""
+    cluster = a_cluster()
+    cluster.configure("t", "min.insync.replicas", "2")
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    cluster.delete("t")
+    cluster.register(4)
+    cluster.unfence(4)
+    cluster.create("t", 1, 2)
+    cluster.tick(1_000)
+    fold.events.clear()
+    fold.feed(Watcher(cluster).snapshot())
+    kinds = [type(each).__name__ for each in fold.events]
+    assert (kinds.count("TopicDeleted"), kinds.count("TopicCreated")) == (1, 1)
+    topic = fold.views()["prod/topic/t/0"]
+    assert (topic.topic_id, topic.min_isr, len(topic.partitions)) == (cluster.topics["t"], None, 1)
+    assert fold.views()["prod/broker/4"].record.since is None
+
+
 def test_a_part_that_is_lost_fails_the_snapshot() -> None:
     """Nothing is dropped by it, and another one is asked for."""
     cluster = a_cluster()
