@@ -21,6 +21,7 @@ from controller_model.records.metadata_log import (
 )
 from kraft_source.folder import MAX_BATCH_BYTES, NAME, Damage, MetadataFolder
 from kraft_source.proof import CommitProof
+from kraft_source.slices import MAX_RECORDS
 from pipeline.runtime import UsageError
 from tests.support.metadata_folders import ABANDONED, BROKER, VOTER, Truth, unpack
 from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
@@ -342,6 +343,20 @@ def test_a_log_that_does_not_continue_is_not_taken_for_one(copy: Copy) -> None:
     found = read(copy.path)
     assert found.topics() == ["a"]
     assert "begins with offset 1: it has another file's name" in found.damage[0]
+
+
+def test_a_long_log_is_read_in_slices(copy: Copy) -> None:
+    """Each ends with the batch that fills it, so that no message of kcm's log is too large."""
+    names = [str(number) for number in range(MAX_RECORDS - 1)]
+    copy.segment(
+        0,
+        topics_batch(0, 1, *names),
+        topics_batch(MAX_RECORDS - 1, 1, "a", "b"),
+        topics_batch(MAX_RECORDS + 1, 1, "c"),
+    )
+    found = read(copy.path)
+    assert found.covered() == [(0, MAX_RECORDS), (MAX_RECORDS + 1, MAX_RECORDS + 1)]
+    assert len(found.topics()) == MAX_RECORDS + 2
 
 
 def test_a_transaction_takes_effect_at_its_end_only(copy: Copy) -> None:
