@@ -5,7 +5,7 @@ other records stand at their offsets. Each rule below proves one offset; by Raft
 same log is committed with it.
 
 1. A snapshot. A replica makes one only up to its high watermark, and gets one only from such a replica
-   (KafkaMetadataLog.createNewSnapshot, KafkaRaftClient.createSnapshot).
+   (KafkaMetadataLog.createNewSnapshot, in Kafka 4.4 KafkaRaftLog.createNewSnapshot).
 2. The beginning of an epoch in which the active controller wrote. It becomes active, and may write, only after it
    was given its own LeaderChange as committed (KafkaRaftClient.ListenerContext.maybeFireLeaderChange,
    QuorumController.claim): a record of an epoch that is no control record proves the LeaderChange of that epoch.
