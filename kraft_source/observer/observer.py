@@ -217,7 +217,6 @@ class Observer:
     ) -> list[Released]:
         """Return what an answer releases."""
         self._unreachable_since = None
-        self._barred.pop(endpoint, None)
         if (refused := refusal(answer.error)) is not None:
             text = f"the controller at {endpoint} {refused}"
             self._bar(endpoint, text, now + REFUSED_RETRY_S)

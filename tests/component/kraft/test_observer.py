@@ -20,7 +20,7 @@ from kraft_source.observer.released import (
     SnapshotOpened,
 )
 from kraft_source.wire.connection import Access, ControllerConnection
-from kraft_source.wire.messages import TOPIC, ControllerEndpoint
+from kraft_source.wire.messages import TOPIC, ControllerEndpoint, EpochEnd
 from kraft_source.wire.records import Record, decode
 from tests.component.kraft.watched_quorum import Watching, batches_on_disk
 from tests.support.release_jars import nodes_jars
@@ -146,7 +146,13 @@ def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path
         with Watching(cluster) as late:
             wait_until(lambda: names(late), lambda found: topics[-1] in found)
         wait_until(lambda: names(early), lambda found: topics[-1] in found)
+        # Who has published a part of a large batch goes on behind that part.
+        last = [batch for batch in early.batches if batch.last_offset > batch.offset][-1]
+        with Watching(cluster, start=EpochEnd(last.offset + 1, last.epoch)) as again:
+            wait_until(lambda: again.batches)
     cluster.kill()
+    rest = last._replace(offset=last.offset + 1, records=last.records[1:])
+    assert again.batches[0] == rest
     assert names(early) == topics
     assert not any(isinstance(each, SnapshotOpened) for each in early.released)
     assert sorted(names(late)) == sorted(topics)

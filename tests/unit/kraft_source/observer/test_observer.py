@@ -17,6 +17,7 @@ from kraft_source.observer.observer import (
     RETRY_S,
     Ask,
     Observer,
+    ObserverStatus,
     Pause,
 )
 from kraft_source.observer.released import AnotherHistory, Committed, SnapshotComplete
@@ -155,6 +156,15 @@ def test_an_older_kafka_is_asked_again_soon_and_not_for_ever() -> None:
     assert play.fetch().max_wait_ms == FOLLOW_UP_MS
 
 
+def test_a_first_answer_may_hold_what_is_not_committed() -> None:
+    """Also then an older Kafka is asked again soon."""
+    play = Play()
+    assert play.observer.status == ObserverStatus(None, None, None, None, -1, None, "")
+    play.answer(named(2, 5))
+    play.answer(FetchAnswer(leader=EpochLeader(2, 5), records=batch(0), high_watermark=0))
+    assert play.fetch() == Fetch(1, 5, 5, FOLLOW_UP_MS, 0)
+
+
 def test_a_newer_kafka_is_told_what_we_know_and_waits() -> None:
     """From version 18 on the leader answers when it commits more than the request names."""
     play = following()
@@ -252,6 +262,16 @@ def test_no_leader_is_what_a_voter_says_of_a_newer_epoch() -> None:
     play.answer(named(1, 9, ErrorCode.FENCED_LEADER_EPOCH))
     assert play.observer.status.no_leader_since is None
     assert (play.ask().endpoint, play.fetch().leader_epoch) == (A, 9)
+
+
+def test_no_leader_is_known_before_any_was_seen() -> None:
+    """At its start an observer knows the epoch of the record before it, which had a leader."""
+    play = Play(EpochEnd(40, 3))
+    play.answer(named(-1, 3))
+    assert play.observer.status.no_leader_since is None
+    play.pause()
+    play.answer(named(-1, 4, ErrorCode.FENCED_LEADER_EPOCH))
+    assert play.observer.status.no_leader_since == play.now
 
 
 def test_who_cannot_be_reached_is_asked_once_in_a_while() -> None:
