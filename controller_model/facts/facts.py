@@ -163,6 +163,8 @@ class BrokerIs(Fact, frozen=True):
     shutting_down: bool = False
     log_dirs_offline: int | None = None
     """How many of its log directories are offline; None: not known."""
+    is_retold: bool = False
+    """It was counted before."""
 
 
 class BrokerUnfenced(Fact, frozen=True):
@@ -366,9 +368,12 @@ class RegisteredControllerIs(Fact, frozen=True):
 
 
 class MigrationStateIs(Fact, frozen=True):
-    """How far the quorum is with a migration from ZooKeeper (org.apache.kafka.metadata.migration.ZkMigrationState)."""
+    """How far the quorum is with a migration from ZooKeeper (org.apache.kafka.metadata.migration.ZkMigrationState).
 
-    state: int
+    None: its log does not state it.
+    """
+
+    state: int | None
 
 
 class CandidaciesAre(Fact, frozen=True):

@@ -42,8 +42,9 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
         held.former_address = before
     if not fact.is_same:
         # Without an epoch, the end that was seen shows that it is another registration.
-        record.registrations += fact.epoch is None or record.epoch != fact.epoch
-        record.since = fact.since
+        is_another = fact.epoch is None or record.epoch != fact.epoch
+        record.registrations += is_another and not fact.is_retold
+        record.since = record.since if fact.is_retold else fact.since
         held.drained = 0
         held.log_dir_failed = False
     record.live = not fact.fenced
@@ -115,6 +116,8 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
         record.live = False
         record.fenced = True if fact.is_fenced else None
         record.shutting_down = record.shutting_down and fact.is_fenced
+        if not fact.is_fenced:
+            record.log_dirs_offline = None
         record.since = stamp.at
     control.put_broker(fact.broker, held)
     if not control.log.baseline:
@@ -125,7 +128,8 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
 def apply_registration_end(state: ClusterState, fact: RegistrationGone) -> list[AnyEvent]:
     """Apply that a fenced broker is not registered any more: its end was reported with its fence."""
     held = state.control.brokers.get(fact.broker) or HeldBroker()
-    held.record.fenced, held.record.shutting_down = None, False
+    record = held.record
+    record.fenced, record.shutting_down, record.log_dirs_offline = None, False, None
     state.control.put_broker(fact.broker, held)
     return []
 

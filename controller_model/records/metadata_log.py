@@ -60,7 +60,8 @@ class MetadataLogRecord(
     """The cluster's time: when the last record was appended that this one covers, and in a heartbeat what has passed
     since then besides, by the watcher's monotonic clock."""
     cluster_id: Name | None = None
-    """As Fetch confirmed it; a record may leave it out."""
+    """As Fetch confirmed it. A snapshot's start and a slice at offset 0 must hold it: a new generation without it is taken
+    for another history, of which everything is news. Others may leave it out."""
 
 
 class MetadataSlice(MetadataLogRecord, frozen=True, tag="metadata_slice"):
@@ -106,11 +107,6 @@ class SnapshotRecord(MetadataLogRecord, frozen=True):
 
     end: Int64
     epoch: Int32
-
-    @property
-    def seq(self) -> int:
-        """The offset that follows."""
-        return self.end
 
     @property
     def position(self) -> Position:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from controller_model.insight.loss import lose_each
 from controller_model.kafka import metadata_records as kafka
 from controller_model.kafka.cluster_facts import min_isr_of
+from controller_model.kafka.ids import NOWHERE, AsOf
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
@@ -276,6 +277,49 @@ def test_another_history_replaces_the_first(
     for each in (fold, again):
         each.feed(Watcher(first).slices())  # a watcher of the former history
         assert_true(each, second)
+
+
+@given(
+    before=HISTORIES, after=HISTORIES, elr=st.booleans(), parts=st.integers(1, 3), data=st.data()
+)
+def test_what_is_told_again_changes_nothing(
+    before: Sequence[Operation],
+    after: Sequence[Operation],
+    parts: int,
+    data: st.DataObject,
+    *,
+    elr: bool,
+) -> None:
+    """An older snapshot of the same cluster and all that followed it: every view is as it was, with all its counts."""
+    cluster = cluster_of(before, elr=elr)
+    older, place = Watcher(cluster, generation=2).snapshot(parts, cluster_id="id"), cluster.end
+    operate(cluster, after)
+    cluster.tick(1_000)
+    first, *rest = Watcher(cluster).slices()
+    fold = KraftFold().feed([msgspec.structs.replace(first, cluster_id="id"), *rest])
+    views = dict(without_log(fold.views()))
+    places = data.draw(st.lists(st.integers(place, cluster.end - 1), max_size=5))
+    fold.feed(older).repack()
+    fold.feed(Watcher(cluster, generation=2).slices(places, first=place))
+    assert_true(fold, cluster)
+    again = without_log(fold.views())
+    assert again["prod/cluster"].quorum.begins == place
+    assert aged(again) == aged(views)
+
+
+def aged(views: dict[str, Any]) -> dict[str, Any]:
+    """Return views without where they are of, and where their log begins; an open incident has counts that are at least."""
+    place = AsOf("", 0, 0)
+    found = {key: msgspec.structs.replace(each, as_of=place) for key, each in views.items()}
+    del found["prod/incidents"]
+    cluster = found["prod/cluster"]
+    found["prod/cluster"] = msgspec.structs.replace(
+        cluster,
+        quorum=msgspec.structs.replace(cluster.quorum, begins=0),
+        views_from=NOWHERE,
+        incidents=cluster.incidents.total,
+    )
+    return found
 
 
 @settings(max_examples=40)

@@ -67,6 +67,7 @@ def read_registration(reading: Reading, record: RegisterBroker) -> list[AnyEvent
         fenced=record.fenced,
         shutting_down=record.in_controlled_shutdown,
         log_dirs_offline=offline,
+        is_retold=kraft.is_counting and not reading.state.control.log.baseline,
     )
     if reading.snapshot is not None:
         reading.snapshot.brokers.append(broker)
@@ -118,7 +119,8 @@ def read_registration_change(reading: Reading, record: BrokerRegistrationChange)
         events += reading.state_fact(BrokerUnfenced(stamp, broker))
     if record.log_dirs is not None:
         offline = _offline(reading, broker, record.log_dirs)
-        is_news = offline is None or offline > (held.log_dirs_offline or 0)
+        is_more = offline is None or offline > (held.log_dirs_offline or 0)
+        is_news = is_more and reading.state.control.log.baseline
         events += reading.state_fact(LogDirIsOffline(stamp, broker, is_news, offline))
     return events
 

@@ -37,15 +37,37 @@ def admit(state: ClusterState, record: AnyMetadataRecord) -> Admitted:
     kraft, position = kraft_of(control), control.log.position
     if kraft.is_applying:
         kraft.is_applying = kraft.is_whole = False
+        if kraft.snapshot is not None:
+            kraft.snapshot.is_whole = False
     if record.generation < position.generation:
         return _drop(state)
     if isinstance(record, MetadataSlice):
-        return _admit_slice(state, kraft, record)
-    if isinstance(record, MetadataHeartbeat):
-        return _admit_heartbeat(state, kraft, record)
-    if isinstance(record, SnapshotStarted):
-        return _admit_start(state, kraft, record)
-    return _admit_part(state, kraft, record)
+        admitted, events = _admit_slice(state, kraft, record)
+    elif isinstance(record, MetadataHeartbeat):
+        admitted, events = _admit_heartbeat(state, kraft, record)
+    elif isinstance(record, SnapshotStarted):
+        admitted, events = _admit_start(state, kraft, record)
+    else:
+        admitted, events = _admit_part(state, kraft, record)
+    if admitted is None:
+        return None, events
+    kraft.is_applying = True
+    return _in_time(state, kraft, admitted), events
+
+
+def _in_time(
+    state: ClusterState, kraft: KraftState, record: AnyMetadataRecord
+) -> AnyMetadataRecord:
+    """Return a record at the log's time, if it is of before that for another reason than a clock.
+
+    Another watcher's heartbeat may have waited; a snapshot, and what follows one, may tell again what was held.
+    """
+    now = state.control.now
+    if record.observed_at >= now:
+        kraft.is_retelling = False
+    elif kraft.is_retelling or not isinstance(record, MetadataSlice):
+        return msgspec.structs.replace(record, observed_at=now)
+    return record
 
 
 def _drop(state: ClusterState) -> Admitted:
@@ -58,7 +80,7 @@ def _admit_slice(state: ClusterState, kraft: KraftState, record: MetadataSlice) 
     if record.generation > position.generation:
         if record.first != 0 or record.after_epoch != NO_EPOCH:
             return None, _lacks(state, record, offset=0)
-        _forget_place(kraft)
+        _begin_generation(state, kraft, record, record.last, record.epoch)
         kraft.replaces = position.generation > 0
         return _continue(state, kraft, record), []
     is_held = record.last < kraft.end
@@ -85,9 +107,8 @@ def _continue(state: ClusterState, kraft: KraftState, record: MetadataSlice) -> 
     if record.epoch != kraft.epoch:
         kraft.epochs.append((record.epoch, end))
         del kraft.epochs[:-EPOCHS_KEPT]
-    kraft.end, kraft.epoch = record.seq, record.epoch
+    kraft.end, kraft.epoch, kraft.arrived_at = record.seq, record.epoch, record.observed_at
     kraft.known_end = max(kraft.known_end, record.seq)
-    kraft.is_applying = True
     _move(state, record, record.seq)
     if log.wanted is not None and log.wanted.offset is not None:
         log.wanted = None
@@ -119,10 +140,6 @@ def _admit_heartbeat(state: ClusterState, kraft: KraftState, record: MetadataHea
     if kraft.snapshot is None and record.end > kraft.end:
         # All that its watcher has published, or read, is in the log before it.
         events = _lacks(state, record, offset=kraft.end)
-    kraft.is_applying = True
-    if record.observed_at < state.control.now:
-        # Another watcher's, or it waited to be sent: it does not set the log's time back.
-        record = msgspec.structs.replace(record, observed_at=state.control.now)
     return record, events
 
 
@@ -134,11 +151,11 @@ def _admit_start(state: ClusterState, kraft: KraftState, record: SnapshotStarted
         return _drop(state)
     seq = min(record.end, position.seq + 1) if is_same else 1
     if not is_same:
-        _forget_place(kraft)
+        _begin_generation(state, kraft, record, record.end - 1, record.epoch)
     kraft.snapshot = SnapshotReading(
         record.watcher, record.end, record.epoch, record.observed_at, began=seq
     )
-    kraft.is_applying = True
+    kraft.is_retelling = True
     _move(state, record, seq)
     return record, []
 
@@ -159,7 +176,7 @@ def _admit_part(
         return _drop(state)
     if number != reading.parts + 1:
         reading.is_whole = False
-    kraft.is_applying = True
+    reading.parts = number
     return record, []
 
 
@@ -169,11 +186,23 @@ def _move(state: ClusterState, record: AnyMetadataRecord, seq: int) -> None:
     log.view.watcher = record.watcher
 
 
-def _forget_place(kraft: KraftState) -> None:
-    """Begin another history: nothing of the old one says how it continues."""
+def _begin_generation(
+    state: ClusterState, kraft: KraftState, record: AnyMetadataRecord, last: int, epoch: int
+) -> None:
+    """Begin another generation: nothing that is held says how it continues.
+
+    It may be of the same history all the same: of the same cluster, with the epoch at its last offset that is held there.
+    """
+    held = kraft.epoch if last >= kraft.end else _epoch_at(kraft, last)
+    is_same = record.cluster_id is not None and record.cluster_id == state.control.config.cluster_id
+    if is_same and (held is None or (epoch >= held if last >= kraft.end else epoch == held)):
+        kraft.told_end = max(kraft.told_end, kraft.end)
+        kraft.told_epoch = max(kraft.told_epoch, kraft.epoch)
+    else:
+        kraft.told_end, kraft.told_epoch = 0, NO_EPOCH
     kraft.end = kraft.begins = kraft.known_end = 0
     kraft.epoch, kraft.epochs, kraft.appended_at = NO_EPOCH, [], None
-    kraft.is_whole, kraft.snapshot = True, None
+    kraft.is_whole, kraft.snapshot, kraft.is_retelling = True, None, True
 
 
 def _epoch_at(kraft: KraftState, offset: int) -> int | None:

@@ -67,6 +67,9 @@ def _state_partition(
     if old.leader is not None and new.leader != old.leader and new.leader >= 0:
         is_unclean = new.leader_recovery_state == RECOVERING != old.leader_recovery_state
         election = _UNCLEAN if is_unclean else _UNKNOWN
+    epoch = reading.epoch
+    if reading.snapshot is not None and old.partition_epoch == new.partition_epoch:
+        epoch = old.controller_epoch  # nothing was written since
     return reading.state_fact(
         PartitionIs(
             reading.stamp,
@@ -75,7 +78,7 @@ def _state_partition(
             new.leader,
             new.isr,
             new.leader_epoch,
-            reading.epoch,
+            epoch,
             new.leader_recovery_state,
             new.partition_epoch,
             None,

@@ -33,7 +33,7 @@ from controller_model.records.metadata_log import NO_EPOCH
 from controller_model.records.quorum import RegisteredController
 from controller_model.sources.kraft.brokers import addresses
 from controller_model.sources.kraft.reading import Reading
-from controller_model.sources.kraft.state import kraft_of
+from controller_model.sources.kraft.state import kraft_of, quorum_of
 from controller_model.state.control_plane import ControlPlane
 
 
@@ -42,8 +42,8 @@ def read_leader_change(reading: Reading, record: LeaderChange) -> list[AnyEvent]
     control, kraft, stamp = reading.state.control, reading.kraft, reading.stamp
     is_first = reading.after_epoch == NO_EPOCH
     skipped = reading.epoch - (0 if is_first else reading.after_epoch) - 1
-    if skipped > 0 and control.quorum is not None:
-        reading.state_fact(CandidaciesAre(stamp, control.quorum.candidacies + skipped))
+    if skipped > 0 and control.log.baseline:
+        reading.state_fact(CandidaciesAre(stamp, quorum_of(control).candidacies + skipped))
     events: list[AnyEvent] = []
     vacant_since = None  # nothing says that there was a controller before
     if kraft.appended_at is not None:
@@ -59,10 +59,8 @@ def read_leader_change(reading: Reading, record: LeaderChange) -> list[AnyEvent]
         vacant_since=vacant_since,
     )
     events += reading.state_fact(elected)
-    if record.voters:
-        voters = tuple(each.voter_id for each in record.voters)
-        events += reading.state_fact(VotersAre(stamp, voters))
-    return events
+    voters = tuple(each.voter_id for each in record.voters)
+    return events + reading.state_fact(VotersAre(stamp, voters))
 
 
 def end_controller(reading: Reading, held_until: int, vacant_at: int) -> list[AnyEvent]:
@@ -108,12 +106,13 @@ def read_controller(reading: Reading, record: RegisterController) -> list[AnyEve
 
 def read_migration_state(reading: Reading, record: ZkMigrationState) -> list[AnyEvent]:
     """Read how far a migration from ZooKeeper is."""
+    if reading.snapshot is not None:
+        reading.snapshot.has_migration = True
     return reading.state_fact(MigrationStateIs(reading.stamp, record.zk_migration_state))
 
 
 def show_log(control: ControlPlane) -> None:
     """Bring the place in the metadata log up to date in the view of the quorum."""
-    kraft, quorum = kraft_of(control), control.quorum
-    if quorum is not None:
-        quorum.end, quorum.begins, quorum.appended_at = kraft.end, kraft.begins, kraft.appended_at
-        quorum.epoch = None if kraft.epoch == NO_EPOCH else kraft.epoch
+    kraft, quorum = kraft_of(control), quorum_of(control)
+    quorum.end, quorum.begins, quorum.appended_at = kraft.end, kraft.begins, kraft.appended_at
+    quorum.epoch = None if kraft.epoch == NO_EPOCH else kraft.epoch

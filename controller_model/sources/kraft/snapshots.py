@@ -11,6 +11,7 @@ from controller_model.facts.facts import (
     CountingStarts,
     ElectionsAre,
     FeatureIs,
+    MigrationStateIs,
     PartitionGone,
     RegisteredControllerIs,
     TopicConfigIs,
@@ -33,11 +34,17 @@ from controller_model.records.metadata_log import (
 )
 from controller_model.sources.kraft.brokers import end_registration
 from controller_model.sources.kraft.reading import NO_CAUSE, UNKNOWN_EPOCH, Reading
-from controller_model.sources.kraft.state import KraftState, SnapshotReading
+from controller_model.sources.kraft.state import (
+    KraftState,
+    SnapshotReading,
+    count_from,
+    quorum_of,
+)
 from controller_model.sources.kraft.topics import end_topic
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import mark_incomplete
 from controller_model.state.source import Handle
+from controller_model.state.topic_state import TopicState
 
 
 def reading_of(
@@ -66,7 +73,8 @@ def start(state: ClusterState, kraft: KraftState, record: SnapshotStarted) -> li
     if wanted is not None and answers is not None and answers >= wanted.number:
         log.wanted = None
     kraft.replaces = False
-    if not log.baseline:
+    count_from(state.control, record.end - 1)
+    if not kraft.is_counting:
         return []
     reason = f"a snapshot is being read: {record.reason or 'no reason'}"
     return mark_incomplete(state, at=record.observed_at, reason=reason, ask=False)
@@ -85,7 +93,7 @@ def finish(
         reason = "a snapshot with a hole in it"
         return mark_incomplete(state, at=record.observed_at, reason=reason, ask=True)
     events = sweep(reading, snapshot)
-    before = kraft.epoch
+    before = kraft.told_epoch if kraft.epoch == NO_EPOCH else kraft.epoch
     kraft.end, kraft.begins, kraft.known_end = (
         record.end,
         record.end,
@@ -96,12 +104,14 @@ def finish(
     kraft.epochs = [(record.epoch, record.end - 1)]
     log.position = Position(record.generation, max(log.position.seq, record.end))
     log.views_from = Position(record.generation, snapshot.began)
-    if not log.baseline:
+    if not kraft.is_counting:
+        kraft.is_counting = True
         events += _state_controller(reading, record)
         return events + handle(state, CountingStarts(reading.stamp, 0, is_vacant=False))
-    if record.epoch != before:
+    if log.baseline and record.epoch != before:
         events += _state_elections(reading, record.epoch, before)
         events += _state_controller(reading, record)
+    count_from(state.control, kraft.end)
     return events
 
 
@@ -150,11 +160,13 @@ def sweep(reading: Reading, snapshot: SnapshotReading) -> list[AnyEvent]:
         )
         fact = BrokerConfigIs(reading.stamp, broker_name, *_kept(named, min_isr, unclean))
         events += reading.state_fact(fact)
-    if control.quorum is not None:
-        for feature in sorted(control.quorum.features.keys() - set(snapshot.features)):
-            events += reading.state_fact(FeatureIs(reading.stamp, feature, None))
-        for each in sorted(control.quorum.controllers.keys() - set(snapshot.controllers)):
-            events += reading.state_fact(RegisteredControllerIs(reading.stamp, each, None))
+    quorum = quorum_of(control)
+    for feature in sorted(quorum.features.keys() - set(snapshot.features)):
+        events += reading.state_fact(FeatureIs(reading.stamp, feature, None))
+    for each in sorted(quorum.controllers.keys() - set(snapshot.controllers)):
+        events += reading.state_fact(RegisteredControllerIs(reading.stamp, each, None))
+    if not snapshot.has_migration:
+        events += reading.state_fact(MigrationStateIs(reading.stamp, None))
     return events
 
 
@@ -163,9 +175,7 @@ def _sweep_topic(
 ) -> list[AnyEvent]:
     """Drop a topic that is not named, or what of it is not."""
     state = reading.state
-    topic = state.topics.peek(name)
-    if topic is None:
-        return []
+    topic = state.topics.peek(name) or TopicState(name)
     if count is None and topic.exists:
         return end_topic(reading, name, topic.topic_id)
     events: list[AnyEvent] = []

@@ -35,7 +35,13 @@ from controller_model.sources.kraft.reading import (
     Reading,
     cause_of,
 )
-from controller_model.sources.kraft.state import KraftState, SnapshotReading, kraft_of
+from controller_model.sources.kraft.state import (
+    KraftState,
+    SnapshotReading,
+    count_from,
+    kraft_of,
+    quorum_of,
+)
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import mark_incomplete, mark_verified
 from controller_model.state.control_plane import ControlPlane
@@ -124,8 +130,6 @@ class KraftSource(Source):
         elif isinstance(record, SnapshotPart):
             reading = snapshots.reading_of(state, kraft, record, handle)
             events += _read_all(reading, record.records)
-            if kraft.snapshot is not None:
-                kraft.snapshot.parts += 1
             is_sampled = False
         else:
             events += snapshots.finish(state, kraft, record, handle)
@@ -203,6 +207,7 @@ def _apply_slice(
 ) -> tuple[list[AnyEvent], bool]:
     log, generation, epoch = state.control.log, record.generation, record.epoch
     events: list[AnyEvent] = []
+    count_from(state.control, record.first)
     if kraft.replaces:
         kraft.replaces = False
         log.views_from = log.position
@@ -210,7 +215,8 @@ def _apply_slice(
             state, kraft, handle, record.observed_at, generation, record.first, epoch, NO_CAUSE
         )
         events += snapshots.sweep(reading, SnapshotReading("", 0, 0, 0, 0))
-    if not log.baseline:
+    if not kraft.is_counting:
+        kraft.is_counting = True
         # The log is held from its first record on, before which there was nothing.
         at = record.batches[0].at if record.batches else record.observed_at
         stamp = Stamp(at, log.position, record.first)
@@ -238,12 +244,12 @@ def _apply_slice(
     pauses = [kraft.longest_pause_ms, record.longest_pause_ms or 0]
     if None not in {kraft.appended_at, record.first_at} and record.after_epoch == epoch:
         pauses.append((record.first_at or 0) - (kraft.appended_at or 0))
-    kraft.longest_pause_ms, kraft.appended_at = max(pauses), record.observed_at
+    kraft.longest_pause_ms, kraft.appended_at = max(pauses), kraft.arrived_at
+    count_from(state.control, record.seq)
     is_caught_up = record.high_watermark is None or record.seq >= record.high_watermark
     if record.high_watermark is not None and is_caught_up:
         stamp = Stamp(record.observed_at, log.position)
-        view = state.control.quorum
-        unreachable = None if view is None else view.unreachable_since
+        unreachable = quorum_of(state.control).unreachable_since
         fact = QuorumIs(stamp, None, None, record.high_watermark, unreachable_since=unreachable)
         handle(state, fact)
     events += _count_unknown(state, kraft, record)
@@ -262,16 +268,13 @@ def _read_all(
         record = records[index]
         if batch is not None:
             reading.offset = batch.offset_of(index)
-        reader = READERS.get(type(record))
-        if reader is not None:
-            events += reader(reading, record)
-            index += 1
-            continue
+            if reading.offset <= reading.kraft.told_end:
+                count_from(reading.state.control, reading.offset)
+        index += 1
         if not isinstance(record, kafka.Partition):
-            index += 1
+            events += READERS[type(record)](reading, record)
             continue
         together = [record]
-        index += 1
         while index < len(records):
             following = records[index]
             if not isinstance(following, kafka.Partition) or following.topic_id != record.topic_id:
@@ -293,9 +296,9 @@ def _count_unknown(
     state: ClusterState, kraft: KraftState, record: MetadataSlice | SnapshotFinished
 ) -> list[AnyEvent]:
     """Count records of a newer Kafka that the watcher could not read: what they changed is not held."""
-    quorum_view = state.control.quorum
-    if not record.unknown or quorum_view is None:
+    if not record.unknown:
         return []
+    quorum_view = quorum_of(state.control)
     for kind, count in record.unknown.items():
         quorum_view.unknown[kind] = quorum_view.unknown.get(kind, 0) + count
     state.control.log.view.unreadable += sum(record.unknown.values())
@@ -334,11 +337,15 @@ def _apply_heartbeat(
         if leader < 0 and epoch > kraft.epoch and kraft.appended_at is not None:
             if view.id != NO_CONTROLLER:
                 events += quorum.end_controller(reading, kraft.appended_at, at)
-        elif leader >= 0 and epoch == kraft.epoch and view.id == NO_CONTROLLER:
+        elif leader >= 0 and epoch == kraft.epoch and (view.id, view.vacant_since) == _UNKNOWN:
             # Its election was before the snapshot that was taken.
             events += handle(state, ControllerIs(stamp, leader, elected_at=None, is_same=True))
     is_caught_up = record.end == kraft.end
     return events + _verify(state, kraft, record.observed_at, is_caught_up)
+
+
+_UNKNOWN = (NO_CONTROLLER, None)
+"""Nobody is known to be the controller, nor that there is none."""
 
 
 def _verify(state: ClusterState, kraft: KraftState, at: int, is_caught_up: bool) -> list[AnyEvent]:

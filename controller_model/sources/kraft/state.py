@@ -1,8 +1,11 @@
 """What the state of a cluster holds for the metadata log as its source, and nobody else reads."""
 
+from typing import cast
+
 import msgspec
 
 from controller_model.records.metadata_log import NO_EPOCH
+from controller_model.records.quorum import QuorumView
 from controller_model.state.control_plane import ControlPlane
 
 EPOCHS_KEPT = 200
@@ -31,6 +34,7 @@ class SnapshotReading(msgspec.Struct, array_like=True):
     brokers: list[int] = []
     controllers: list[int] = []
     features: list[str] = []
+    has_migration: bool = False
     configs: list[tuple[int, str, str]] = []
     """Resource type, resource and key."""
 
@@ -57,8 +61,18 @@ class KraftState(msgspec.Struct, array_like=True, tag="kraft"):
     """The largest offset that any record of the log has shown to exist."""
     is_whole: bool = True
     """False: something is held that contiguous records do not mend: an error of kcm, or a record that cannot be read."""
+    arrived_at: int | None = None
+    """When the last record of the slice was appended that is being applied; `appended_at` once it is."""
+    is_retelling: bool = False
+    """What comes was before what was held: a snapshot or another history began. It does not set the log's time back."""
     is_applying: bool = False
     """A record is being applied; if the next one finds this, an exception has ended that."""
+    is_counting: bool = False
+    """Counting has started; while something is told again, `LogState.baseline` is off all the same."""
+    told_end: int = 0
+    """Up to this offset everything was reported: a later generation of the same history may tell it again."""
+    told_epoch: int = NO_EPOCH
+    """The epoch of the record before that."""
     replaces: bool = False
     """The history was replaced by one that begins at offset 0: what is held goes before its first record is applied."""
     snapshot: SnapshotReading | None = None
@@ -70,3 +84,14 @@ def kraft_of(control: ControlPlane) -> KraftState:
     """Return what a cluster's state holds for the metadata log."""
     source: KraftState = control.source
     return source
+
+
+def count_from(control: ControlPlane, offset: int) -> None:
+    """Count and report what an offset states, unless that was reported before."""
+    kraft = kraft_of(control)
+    control.log.baseline = kraft.is_counting and offset >= kraft.told_end
+
+
+def quorum_of(control: ControlPlane) -> QuorumView:
+    """Return what views show of the quorum: a KRaft cluster has it from the start (`KraftSource.adopt`)."""
+    return cast("QuorumView", control.quorum)

@@ -16,6 +16,7 @@ from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import NOWHERE, AsOf, Position, TopicPartition
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
+from controller_model.records.quorum import RegisteredController
 from controller_model.records.views import BrokerView, ClusterView, Failover, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -148,6 +149,20 @@ EVERY = (
     facts.BrokerIdsAre(ANY, 2),
     facts.RequestIs(ANY, facts.RequestKind.REASSIGNMENT, (TopicPartition("t", 0),)),
     facts.RequestGone(ANY, facts.RequestKind.REASSIGNMENT),
+    facts.BrokerIs(ANY, 5, 1, 0, fenced=True),
+    facts.BrokerUnfenced(ANY, 5),
+    facts.BrokerShutsDown(ANY, 6),
+    facts.BrokerGone(ANY, 5, BrokerEnd.FENCED, is_fenced=True),
+    facts.RegistrationGone(ANY, 7),
+    facts.AssignmentsAre(ANY, "t", {0: (1, 3), 5: (2,)}, {0: (3,)}, {}, since=0),
+    facts.FeatureIs(ANY, "metadata.version", 25),
+    facts.FeatureIs(ANY, "metadata.version", None),
+    facts.VotersAre(ANY, (3000,)),
+    facts.RegisteredControllerIs(ANY, 3000, RegisteredController()),
+    facts.RegisteredControllerIs(ANY, 3000, None),
+    facts.MigrationStateIs(ANY, 1),
+    facts.CandidaciesAre(ANY, 2),
+    facts.QuorumIs(ANY, 3000, 7, 40),
 )
 
 

@@ -41,6 +41,8 @@ def test_a_packed_state_goes_on_where_it_was() -> None:
     cluster.tick(2_000)
     fold = KraftFold().feed(Watcher(cluster).slices())
     held = fold.state.control.source
+    KRAFT.adopt(fold.state.control)
+    assert fold.state.control.source is held
     fold.repack()
     assert isinstance(fold.state.control.source, KraftState)
     assert fold.state.control.source == held

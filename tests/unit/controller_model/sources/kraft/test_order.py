@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import typing
 from typing import Any
 
 import pytest
 
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka import metadata_records as kafka
+from controller_model.records.events import Anomaly
 from controller_model.records.metadata_log import NO_EPOCH, MetadataBatch, MetadataSlice
 from controller_model.records.views import ResyncWanted
+from controller_model.sources.kraft import source
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
 
 AT = 1_700_000_000_000
@@ -123,6 +127,61 @@ def test_a_heartbeat_shows_that_records_are_missing() -> None:
     assert wanted.offset == cluster.end
     stale = Watcher(cluster).heartbeat(end=cluster.end - 1, leader=-1, leader_epoch=99)
     assert fold.feed([stale]).cluster.controller.id == cluster.controller
+
+
+def test_a_heartbeat_of_a_history_that_is_not_held_asks_for_a_snapshot() -> None:
+    """Its watcher has begun another generation, whose beginning is missing."""
+    cluster = KraftCluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    fold.feed([Watcher(cluster, generation=2).heartbeat()])
+    wanted = fold.cluster.resync_wanted
+    assert wanted is not None
+    assert (wanted.offset, fold.state.control.log.position.generation) == (None, 1)
+
+
+def test_an_exception_costs_one_record_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug of kcm is counted with the place of the record; what follows waits for a snapshot without one."""
+    cluster = KraftCluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place = cluster.end
+    cluster.tick(1_000)
+    cluster.write(kafka.FeatureLevel(kafka.METADATA_VERSION, 26))
+
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    snapshot = Watcher(cluster, generation=2).snapshot()
+    batch = EventBatch(fold.state)
+    with monkeypatch.context() as broken:
+        readers: dict[type[Any], Any] = dict(source.READERS)
+        broken.setattr(source, "READERS", readers | {kafka.FeatureLevel: fail})
+        for record in (*Watcher(cluster).slices(first=place), *snapshot):
+            batch.apply(record)
+    assert batch.errors == 2
+    paths = [each.path for each in batch.finish() if isinstance(each, Anomaly)]
+    assert paths == [
+        f"__cluster_metadata {place}-{cluster.end - 1}", f"__cluster_metadata {cluster.end}-1"
+    ]  # fmt: skip
+    beat = Watcher(cluster, generation=2).heartbeat()
+    assert fold.feed([beat]).cluster.log.incomplete
+    again = Watcher(cluster, generation=3)
+    assert not fold.feed([*again.snapshot(), again.heartbeat()]).cluster.log.incomplete
+    assert source.KRAFT.name_of(beat).startswith("heartbeat")
+
+
+def test_each_record_has_its_reader() -> None:
+    """Records of whole partitions are read together, by a function of their own."""
+    every = set(typing.get_args(kafka.MetadataRecord))
+    assert set(source.READERS) == every - {kafka.Partition}
+
+
+def test_another_cluster_id_under_one_name_is_an_anomaly() -> None:
+    """The id is held as Fetch confirmed it."""
+    fold = KraftFold().feed(
+        [a_slice(0, 1, 1, cluster_id="one"), a_slice(2, 3, 1, 1, cluster_id="one")]
+    )
+    assert (fold.cluster.config.cluster_id, fold.cluster.log.anomalies) == ("one", 0)
+    assert fold.feed([a_slice(4, 5, 1, 1, cluster_id="two")]).cluster.log.anomalies == 1
 
 
 def test_a_heartbeat_that_waited_does_not_set_the_time_back() -> None:

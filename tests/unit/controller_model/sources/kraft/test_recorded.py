@@ -26,8 +26,8 @@ from controller_model.records.metadata_log import (
 from controller_model.records.views import BrokerView, TopicView
 from tests.support.kraft_cluster import KraftFold
 
-FOLDER = Path(__file__).parents[4] / "recorded"
-NAMES = ("real_kraft_3_9", "real_kraft_4_1", "real_kraft_4_1_elr")
+FOLDER = Path(__file__).parents[4] / "recorded" / "metadata_log"
+NAMES = ("kafka_3_9", "kafka_4_1", "kafka_4_1_elr")
 
 
 def recorded(name: str) -> tuple[list[MetadataSlice], list[SnapshotPart]]:

@@ -135,6 +135,18 @@ def test_the_leader_epoch_grows_if_a_leader_is_stated_also_the_same() -> None:
     assert "LeadersElected" not in kinds
 
 
+def test_an_election_whose_batch_states_no_broker_is_unknown() -> None:
+    """Kafka splits what one broker's end causes after 10,000 records, and states the broker in the last part."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place = cluster.end
+    cluster.write(kafka.PartitionChange(0, cluster.topics["t"], (2,), 2))
+    fold.events.clear()
+    fold.feed(Watcher(cluster).slices(first=place))
+    (elected, *_) = [each for each in fold.events if isinstance(each, LeadersElected)]
+    assert elected.election == "unknown"
+
+
 def test_an_unclean_election_recovers() -> None:
     """The partition counts as recovering until its leader says that it has."""
     cluster = a_cluster()

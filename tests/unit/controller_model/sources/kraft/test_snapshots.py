@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from controller_model.kafka import metadata_records as kafka
 from controller_model.records.events import Incomplete, Verified
-from controller_model.records.metadata_log import SnapshotFinished, SnapshotStarted
-from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
+from controller_model.records.metadata_log import SnapshotFinished, SnapshotPart, SnapshotStarted
+from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
 from tests.unit.controller_model.sources.kraft.test_records import a_cluster
 
 
@@ -33,6 +36,96 @@ def test_what_a_snapshot_does_not_name_goes() -> None:
     assert fold.cluster.quorum is not None
     assert fold.cluster.quorum.features == cluster.features
     assert fold.views()["prod/broker/3"].record.fenced is None
+
+
+def test_what_the_log_stated_of_brokers_and_controllers_goes_as_well() -> None:
+    """Configurations of brokers and registered controllers that a snapshot does not name; levels that it names stay."""
+    cluster = a_cluster()
+    cluster.write(
+        kafka.Config(4, "1", kafka.MIN_ISR, "3"),
+        kafka.Config(4, "", kafka.UNCLEAN, "true"),
+        kafka.RegisterController(3000, uuid(1)),
+        kafka.RegisterController(3001, uuid(2)),
+        kafka.KRaftVersion(1),
+    )
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    cluster.tick(1_000)
+    started, part, *rest = Watcher(cluster).snapshot()
+    assert isinstance(part, SnapshotPart)
+    more = (kafka.KRaftVersion(1), kafka.RegisterController(3001, uuid(2)))
+    fold.feed([started, msgspec.structs.replace(part, records=(*part.records, *more)), *rest])
+    quorum = fold.cluster.quorum
+    assert quorum is not None
+    assert set(quorum.controllers) == {3001}
+    assert quorum.features == {"metadata.version": 25, "kraft.version": 1}
+    assert fold.cluster.config.broker_min_isr == fold.cluster.config.broker_unclean == {}
+
+
+def test_what_is_told_again_is_not_counted_again() -> None:
+    """After an error of kcm the log is read again from an older snapshot: state and counts are as before, and the time stays."""
+    cluster = a_cluster()
+    cluster.fail_dir(2)
+    known = {"cluster_id": "id"}
+    again = Watcher(cluster, generation=2)
+    older, place = again.snapshot(2, **known), cluster.end
+    cluster.fence(1)
+    cluster.tick(60_000)
+    cluster.elect(3001, after_ms=7_000, candidacies=2)
+    cluster.register(1)
+    cluster.unfence(1)
+    cluster.fail_dir(1)
+    cluster.create("u", 1, 1)
+    cluster.tick(60_000)
+    first, *slices = Watcher(cluster).slices()
+    fold = KraftFold().feed([msgspec.structs.replace(first, **known), *slices])
+    before, reported = dict(fold.views()), list(fold.events)
+    fold.feed(older)
+    assert fold.cluster.log.incomplete
+    fold.feed(again.slices([place + 3], first=place))
+    view, held = fold.cluster, before["prod/cluster"]
+    assert not view.log.incomplete
+    for part in ("controller", "counters", "counts", "brokers_live", "incidents"):
+        assert getattr(view, part) == getattr(held, part)
+    assert view.quorum == msgspec.structs.replace(held.quorum, begins=place)
+    for broker in (1, 2, 3):
+        key = f"prod/broker/{broker}"
+        record, former = fold.views()[key].record, before[key].record
+        assert (record.ends, record.registrations, record.isr_leaves, record.log_dir_failures) == (
+            former.ends, former.registrations, former.isr_leaves, former.log_dir_failures
+        )  # fmt: skip
+    more = {type(each).__name__ for each in fold.events[len(reported) :]}
+    assert more == {"Incomplete", "Verified"}
+    assert view.log.anomalies == 0
+    place = cluster.end
+    cluster.elect(3002, after_ms=2_000)
+    controller = fold.feed(again.slices(first=place)).cluster.controller
+    assert (controller.id, controller.elections) == (3002, 3)
+    assert controller.vacancy_last_max_ms == 2_000
+
+
+def test_a_snapshot_of_another_cluster_is_all_news() -> None:
+    """Of another id, or where nothing tells the id, the history is another one, and its time may be earlier."""
+    cluster, other = a_cluster(), a_cluster()
+    other.create("o", 1, 1)
+    cluster.tick(60_000)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    fold.events.clear()
+    fold.feed(Watcher(other, generation=2).snapshot(cluster_id="another"))
+    kinds = [type(each).__name__ for each in fold.events]
+    assert kinds.count("TopicCreated") == 1
+    assert fold.cluster.log.anomalies == 0
+    assert fold.state.control.now >= cluster.log[-1].at
+    assert fold.cluster.controller.missed_elections == 1
+
+
+def test_a_heartbeat_during_a_snapshot_asks_for_nothing() -> None:
+    """What lies behind the snapshot is asked for when it has been read."""
+    cluster = a_cluster()
+    fold = a_gap(cluster)
+    snapshot = Watcher(cluster).snapshot(2)
+    fold.feed(snapshot[:2]).feed([Watcher(cluster).heartbeat(end=cluster.end + 9)])
+    assert fold.cluster.resync_wanted is None
+    assert fold.cluster.log.resync_under_way
 
 
 def test_a_topic_that_was_created_again_unseen_is_another() -> None:
