@@ -19,6 +19,8 @@ from kraft_source.observer.released import CommittedBatch
 
 MAX_RECORDS = 2_000
 """Kept records after which a slice ends with its batch."""
+MAX_SPAN_MS = 10_000
+"""The longest time that a slice covers, unless a transaction takes longer: what is judged by time is judged at its end."""
 
 
 class SliceMaker:
@@ -52,9 +54,11 @@ class SliceMaker:
 
     def add(self, batch: CommittedBatch) -> Iterator[MetadataSlice]:
         """Take the next batch; yield the slice before it if it can not be in that, and one that is full."""
-        is_other = self._taken and self._taken[-1].epoch != batch.epoch
-        if is_other or batch.offset == self._cut_at:
-            yield from self.cut()
+        if self._taken:
+            first, last = self._taken[0], self._taken[-1]
+            is_late = batch.at - first.at > MAX_SPAN_MS and not last.is_in_transaction
+            if is_late or last.epoch != batch.epoch or batch.offset == self._cut_at:
+                yield from self.cut()
         self._taken.append(batch)
         self._records += len(batch.records)
         if self._records >= MAX_RECORDS and not batch.is_in_transaction:

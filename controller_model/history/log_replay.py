@@ -10,7 +10,7 @@ none does, as at the log's end, the snapshot is incomplete.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
@@ -42,6 +42,7 @@ from controller_model.sources.zookeeper.stats import stamp_of
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.log_state import LogState, is_time
+from controller_model.state.source import LogRecord
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"
@@ -281,7 +282,9 @@ class LogReplay:
         correction = 0 if clock is None else clock.correction
         if change.observed_at + correction <= sampler.next_at:  # the log's time will not pass it
             return
-        until = time_after(self.state, change)
+        until = time_after(
+            self.state, cast("LogRecord", change)
+        )  # it reads the record's time alone
         if until > sampler.next_at:
             self._batch.finish_failover()  # as at the end of each of the fold's batches
             sampler.sample_until(self.state, until)

@@ -188,11 +188,6 @@ class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"
     """The newest snapshot that a controller offers: its end, and when its last record was appended."""
 
     @property
-    def seq(self) -> int:
-        """The offset that follows."""
-        return self.end
-
-    @property
     def position(self) -> Position:
         """Where a log ends that has all that its watcher had."""
         return new_tuple(Position, (self.generation, self.end))

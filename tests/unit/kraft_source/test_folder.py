@@ -359,6 +359,13 @@ def test_a_long_log_is_read_in_slices(copy: Copy) -> None:
     assert len(found.topics()) == MAX_RECORDS + 2
 
 
+def test_a_slice_covers_a_few_seconds(copy: Copy) -> None:
+    """What is judged by time is judged at the end of a slice; an idle controller writes each half second."""
+    idle = [Written("NoOpRecord")]
+    copy.segment(0, *(record_batch(n, 1, idle, at=1_000 + n * 500) for n in range(50)))
+    assert read(copy.path).covered() == [(0, 20), (21, 41), (42, 49)]
+
+
 def test_a_transaction_takes_effect_at_its_end_only(copy: Copy) -> None:
     """What is aborted or does not end has no effect; what ends is there as a whole, over batches and epochs."""
     begin = Written("BeginTransactionRecord", {"name": "t"})
