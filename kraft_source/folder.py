@@ -89,6 +89,8 @@ class MetadataFolder:
         self._check_first_batch()
         self._bad: dict[Path, str] = {}
         """Snapshots that can not be used, and why."""
+        self._leaders: dict[int, int] = {}
+        """Who led in an epoch, which no snapshot says."""
 
     @property
     def cluster_id(self) -> str | None:
@@ -100,11 +102,14 @@ class MetadataFolder:
         quorum = _quorum_state(self.path / "quorum-state")
         node = self.properties.get("node.id", "")
         replica = Replica(int(node) if node.isdigit() else None, *quorum)
+        if replica.leader is not None and replica.epoch is not None and replica.leader >= 0:
+            self._leaders[replica.epoch] = replica.leader
         prover = Prover(replica, {each.end: each.epoch for each in self.snapshots})
         with suppress(CorruptBatchError):  # `records` tells it
             for piece in self._pieces():
                 if isinstance(piece, RecordBatch):
                     prover.add(piece)
+        self._leaders |= prover.leaders
         for snapshot in self.snapshots:
             if snapshot.end in prover.foreign:
                 self._bad[snapshot.path] = (
@@ -304,7 +309,14 @@ class MetadataFolder:
         yield SnapshotStarted(**place, cluster_id=self.cluster_id)
         for number, part in enumerate(parts, start=1):
             yield SnapshotPart(**place, number=number, records=tuple(part))
-        yield SnapshotFinished(**place, parts=len(parts), unknown=unknown)
+        leader = self._leaders.get(snapshot.epoch)
+        yield SnapshotFinished(
+            **place,
+            parts=len(parts),
+            leader=leader,
+            leader_epoch=None if leader is None else snapshot.epoch,
+            unknown=unknown,
+        )
 
 
 def _may_follow(batch: RecordBatch, epoch: int) -> bool:

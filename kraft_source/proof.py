@@ -58,6 +58,8 @@ class Prover:
         self._replica = replica
         self._voters = replica.voters
         self._snapshots = snapshots
+        self.leaders: dict[int, int] = {}
+        """Who led in each epoch whose LeaderChange was seen."""
         self.foreign: set[int] = set()
         """The ends of snapshots whose epoch is not the log's."""
         self._epoch = NO_EPOCH
@@ -124,6 +126,8 @@ class Prover:
 
     def _learn_voters(self, batch: RecordBatch) -> None:
         for _, record in decode(batch).records:
+            if isinstance(record, LeaderChange):
+                self.leaders[batch.epoch] = record.leader_id
             if isinstance(record, LeaderChange | Voters) and record.voters:
                 self._voters = tuple(each.voter_id for each in record.voters)
 

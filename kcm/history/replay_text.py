@@ -79,7 +79,8 @@ def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
 def _head(snapshot: Snapshot) -> Text:
     controller = snapshot.controller
     kind = "broker" if controller.id in snapshot.brokers else "node"
-    who = "nobody" if controller.id is None else f"{kind} {controller.id}"
+    nobody = "nobody" if controller.known else "not known"
+    who = nobody if controller.id is None else f"{kind} {controller.id}"
     epoch = "unknown" if controller.epoch is None else controller.epoch
     text = Text(
         f"cluster     {printable(snapshot.cluster or '(unnamed)')}\n"

@@ -132,6 +132,24 @@ def test_any_place_of_the_log_can_be_shown(truth: Truth, tmp_path: Path, show: S
     assert "the log ends before 1:99999" in told_by(show)
 
 
+@pytest.mark.parametrize("has_state", [True, False])
+def test_a_snapshot_alone_does_not_say_who_led(
+    truth: Truth, tmp_path: Path, show: Show, *, has_state: bool
+) -> None:
+    """The replica's own state may know the leader of that epoch; otherwise nobody does, and nobody is shown as none."""
+    folder = tmp_path / VOTER / NAME
+    (segment,) = folder.glob("*.log")
+    segment.unlink()
+    state = {"leaderId": 3009, "leaderEpoch": 3 if has_state else 4}
+    (folder / "quorum-state").write_bytes(msgspec.json.encode(state))
+    shown = msgspec.json.decode(show(tmp_path / VOTER, "--json"))["controller"]
+    assert (shown["id"], shown["known"], shown["epoch"]) == (
+        (3009, True, 3) if has_state else (None, False, 3)
+    )
+    assert ("controller  not known" in show(tmp_path / VOTER)) is not has_state
+    assert truth.leaders[1][1] == 3
+
+
 def test_a_log_that_was_cut_off_is_shown_up_to_there(
     truth: Truth, tmp_path: Path, show: Show
 ) -> None:
