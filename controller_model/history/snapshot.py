@@ -32,7 +32,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The controller, and the counts of its elections; all None: not known."""
 
     id: int | None
-    """None: nobody holds /controller."""
+    """None: nobody is the controller, or who it is is not known."""
     epoch: int | None
     elections: int | None
     """Creations of /controller seen, and those that only the epoch shows; a controller that existed
@@ -42,6 +42,8 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     id_changes: int | None
     """Elections won by another broker than the one before."""
     missed_elections: int | None
+    known: bool = True
+    """Whether it is known who is the controller, or that nobody is; a snapshot of a metadata log does not say it."""
 
 
 class BrokerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +134,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not complete; None if it is."""
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
+    unproven_from: int | None = None
+    """Of a KRaft node's folder: the offset from which on nothing proves that what the snapshot includes was committed."""
 
     @property
     def position(self) -> Position:
@@ -207,7 +211,15 @@ def _why_incomplete(control: ControlPlane) -> str | None:
 
 def _controller(state: ClusterState) -> ControllerSnapshot:
     if Capability.CONTROLLER in state.control.log.view.hidden:
-        return ControllerSnapshot(**dict.fromkeys(ControllerSnapshot.__struct_fields__))
+        return ControllerSnapshot(
+            id=None,
+            epoch=None,
+            elections=None,
+            changes=None,
+            id_changes=None,
+            missed_elections=None,
+            known=False,
+        )
     view = state.control.controller.view
     present = view.id != NO_CONTROLLER
     # Before the baseline nothing is counted: a controller that exists will count as one.
@@ -221,6 +233,7 @@ def _controller(state: ClusterState) -> ControllerSnapshot:
         changes=max(0, elections - 1),
         id_changes=view.id_changes,
         missed_elections=missed,
+        known=present or view.vacant_since is not None or state.control.quorum is None,
     )
 
 

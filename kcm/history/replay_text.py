@@ -21,6 +21,7 @@ from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
 from kcm.history.options import place_text, position_text
 
+UNPROVEN = "not proven committed"
 MAX_BROKERS = 30
 """Rows of brokers on one screen; brokers that are gone come first."""
 MAX_PARTITIONS = 10
@@ -85,11 +86,18 @@ def _head(snapshot: Snapshot) -> Text:
     if controller.elections is None:
         text.append("not known")
     else:
-        who = "nobody" if controller.id is None else f"broker {controller.id}"
+        kind = "broker" if controller.id in snapshot.brokers else "node"
+        nobody = "nobody" if controller.known else "not known"
+        who = nobody if controller.id is None else f"{kind} {controller.id}"
         epoch = "unknown" if controller.epoch is None else controller.epoch
         text.append(
             f"{who}, epoch {epoch}; elections {controller.elections}, changes {controller.changes}, "
             f"to another broker {controller.id_changes}, missed {controller.missed_elections}"
+        )
+    if snapshot.unproven_from is not None:
+        text.append(
+            f"\nunproven    from offset {snapshot.unproven_from} on nothing proves that it was committed",
+            style="bold yellow",
         )
     if snapshot.incomplete_reason is not None:
         text.append(f"\nincomplete  {printable(snapshot.incomplete_reason)}", style="bold yellow")
