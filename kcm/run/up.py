@@ -87,10 +87,11 @@ def up(
 
     Example: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod
 
-    A cluster in KRaft mode is named by its controllers (kcm up --controllers c1:9093,c2:9093). It runs the watcher, the fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the
-    topics are kept on a Kafka of yours instead (not on the cluster that is watched). Every option can also be given as an
-    environment variable (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give
-    passwords there: arguments are visible to all users. Ctrl-C stops everything.
+    A cluster in KRaft mode is named by its controllers (kcm up --controllers c1:9093,c2:9093). It runs the watcher, the
+    fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the topics are kept on a Kafka of
+    yours instead (not on the cluster that is watched). Every option can also be given as an environment variable
+    (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give passwords there: arguments
+    are visible to all users. Ctrl-C stops everything.
     """
     settings = load_all(config, options)
     require_cluster(config, options)
