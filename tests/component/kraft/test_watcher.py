@@ -210,6 +210,14 @@ def test_a_late_watcher_publishes_a_snapshot_and_what_follows(
     watcher = WatcherProcess(settings, log_path, module="kraft_source")
     try:
         wait_until(lambda: shown(fold_of(published.read())), lambda seen: seen == truth(admin))
+        stranger_log = tmp_path / "stranger.log"
+        stranger = WatcherProcess(
+            settings.model_copy(update={"controller_cluster_id": "A" * 22, "fail_fast": True}),
+            stranger_log,
+            module="kraft_source",
+        )
+        assert wait_until(lambda: stranger.exit_code, lambda code: code is not None) == 3
+        assert "belongs to another cluster" in stranger_log.read_text().splitlines()[-1]
         watcher.end()
         create(admin, "unwatched")
         watcher = WatcherProcess(settings, log_path, module="kraft_source")
