@@ -202,6 +202,11 @@ class KraftService:
         self._observing.taken(item)
         if item.run != self._observing.run:
             return
+        cluster_id = self._observing.sampler.cluster_id
+        if cluster_id is not None:
+            self._watcher.name_cluster(cluster_id, now)
+            if self._watcher.restart_at is not None:
+                return
         status = self._observing.status
         leader = None if status is None else status.leader
         self._watcher.handle_released(item.released, leader, now)

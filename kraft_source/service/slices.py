@@ -112,6 +112,10 @@ class SliceMaker:
         self._parts = 0
         self._unknown = Counter[str]()
 
+    def name_cluster(self, cluster_id: str) -> None:
+        """Put the cluster's id, which has become known, into the records to come."""
+        self._fields["cluster_id"] = cluster_id
+
     @property
     def released(self) -> int:
         """The offset behind what was released, in slices or not."""

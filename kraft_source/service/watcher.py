@@ -137,6 +137,16 @@ class MetadataWatcher:
         self.restart_at = None
         return place
 
+    def name_cluster(self, cluster_id: str, now: int) -> None:
+        """Note the cluster's id, which a controller has told; the topic may hold another cluster under our name."""
+        if self._cluster_id is not None:
+            return
+        self._cluster_id = cluster_id
+        self.maker.name_cluster(cluster_id)
+        is_same = self.log.generation == self.generation
+        if is_same and self.log.cluster_id not in {None, cluster_id}:
+            self._begin_history(now)
+
     def handle_released(self, released: Released, leader: EpochLeader | None, now: int) -> None:
         """Take what an observer has released."""
         if isinstance(released, AnotherHistory):

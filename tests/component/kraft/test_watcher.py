@@ -123,7 +123,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     quorum: KraftCluster, pipeline_broker: KraftBroker, tmp_path: Path
 ) -> None:
     """No hole, no anomaly, no third copy; what is folded is what a broker says."""
-    settings = settings_for(quorum, pipeline_broker)
+    settings = settings_for(quorum, pipeline_broker, controller_cluster_id="")
     admin = AdminClient({"bootstrap.servers": quorum.bootstrap_servers})
     published = PublishedRecords(settings)
     watchers = [
@@ -177,6 +177,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     assert log.incomplete_since is None
     assert log.verified_at is not None
     assert {each.generation for each in published.records} == {1}
+    assert {each.cluster_id for each in published.records} == {quorum.quorum.cluster_id}
     assert heartbeat.quorum is not None
     assert {each.replica_id for each in heartbeat.quorum.voters} == set(quorum.controllers)
     slices = [each for each in published.records if isinstance(each, MetadataSlice)]

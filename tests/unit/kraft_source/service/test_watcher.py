@@ -340,3 +340,15 @@ def test_what_is_made_is_what_is_encoded() -> None:
     assert each is not None
     (read,) = decode_published(b"[" + each.data + b"]")
     assert (read.record, read.first, read.last, read.epoch) == ("metadata_slice", 0, 0, 1)
+
+
+def test_an_id_that_is_learnt_late_is_in_what_follows_and_may_show_another_cluster() -> None:
+    """The topic's records of a cluster that was made anew are another history."""
+    made = watcher()
+    made.handle_released(committed(0), None, 1)
+    made.name_cluster(ID, 2)
+    made.handle_released(committed(1), None, 3)
+    assert [each.cluster_id for each in popped(made)] == [None, ID]
+    other = watcher(records=[written(0, 9, cluster_id=OTHER_ID)])
+    other.name_cluster(ID, 100_000)
+    assert (other.generation, other.restart_at) == (2, NOTHING)
