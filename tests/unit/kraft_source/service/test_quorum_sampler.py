@@ -51,7 +51,8 @@ def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> 
     sampler = QuorumSampler(10, lambda: now[0], "A" * 22)
     controller.leader = 3002
     sampler.ask(controller)  # type: ignore[arg-type]
-    assert sampler.sample is None
+    before = sampler.sample
+    assert before is None
     controller.leader = 3001
     now[0] += RETRY_S
     sampler.ask(controller)  # type: ignore[arg-type]
