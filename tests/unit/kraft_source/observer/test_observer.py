@@ -83,12 +83,10 @@ class Play:
         self.now += after_s
         return list(self.observer.handle_answer(ask.endpoint, answer, self.now))
 
-    def fail(self, *, is_refusal: bool = False, is_late: bool = False) -> ControllerEndpoint:
+    def fail(self, **how: bool) -> ControllerEndpoint:
         """Ask, let it fail, and return who was asked."""
         ask = self.ask()
-        self.observer.handle_failure(
-            ask.endpoint, "it is gone", self.now, is_refusal=is_refusal, is_late=is_late
-        )
+        self.observer.handle_failure(ask.endpoint, "it is gone", self.now, **how)
         return ask.endpoint
 
 
@@ -112,6 +110,14 @@ def test_any_voter_leads_to_the_leader() -> None:
     assert then.request == Fetch(40, 3, 5, MAX_WAIT_MS, -1)
     assert then.timeout_s == MIN_TIMEOUT_S + MAX_WAIT_MS / 1000
     assert play.observer.status.leader == (3, 5)
+
+
+def test_a_controller_may_have_the_id_0() -> None:
+    """It is an id like any other, and -1 is none."""
+    play = Play()
+    play.answer(FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH, EpochLeader(0, 5), {0: C}))
+    assert play.ask().endpoint == C
+    assert play.observer.status.leader == (0, 5)
 
 
 def test_the_bootstrap_address_of_the_leader_itself_is_enough() -> None:
@@ -139,6 +145,13 @@ def test_records_are_released_when_they_are_committed() -> None:
     assert play.fetch().offset == 2
     assert play.answer(FetchAnswer(high_watermark=-1)) == []
     assert play.observer.status.high_watermark == -1
+
+
+def test_the_leader_names_itself() -> None:
+    """A probe that meets the leader itself learns from its answer who that is."""
+    play = Play()
+    play.observer.handle_answer(A, FetchAnswer(leader=EpochLeader(1, 0)), play.now)
+    assert play.observer.status.leader == (1, 0)
 
 
 def test_an_older_kafka_is_asked_again_soon_and_not_for_ever() -> None:
@@ -234,7 +247,7 @@ def test_one_voter_of_our_epoch_is_enough_against_those_of_older_ones() -> None:
     for number in range(20):
         epoch, leader = ((1, 1), (5, -1))[number % 2]
         assert play.answer(named(leader, epoch)) == []
-        play.now += 5.0
+        play.now += 4.0
     play.fail()
     for _ in range(20):
         assert (
@@ -249,6 +262,7 @@ def test_no_leader_is_what_a_voter_says_of_a_newer_epoch() -> None:
     play.fail()
     play.answer(named(-1, 5))
     assert play.observer.status.no_leader_since is None
+    assert play.observer.status.leader == (2, 5)
     play.pause()
     play.answer(named(-1, 6, ErrorCode.FENCED_LEADER_EPOCH))
     began = play.now
@@ -382,6 +396,14 @@ def reading() -> Play:
     play.answer(FetchAnswer(snapshot=EpochEnd(30, 4), high_watermark=50))
     assert play.ask() == Ask(B, FetchSnapshot(EpochEnd(30, 4), 0, 5), MIN_TIMEOUT_S)
     return play
+
+
+def test_a_damaged_part_of_a_snapshot_is_not_gone_on_from() -> None:
+    """The next request is for the log again, whatever the leader answers to it then."""
+    data, play = snapshot_bytes(EpochEnd(30, 4)), reading()
+    assert play.answer(SnapshotAnswer(0, None, len(data), 0, b"\1" * 500)) == []
+    play.observer.handle_answer(A, FetchAnswer(records=batch(0), high_watermark=0), play.now)
+    assert play.fetch().offset == 1
 
 
 def test_after_a_snapshot_the_log_goes_on_at_its_end() -> None:
