@@ -169,6 +169,17 @@ def test_an_older_kafka_is_asked_again_soon_and_not_for_ever() -> None:
     assert play.fetch().max_wait_ms == FOLLOW_UP_MS
 
 
+def test_under_load_each_commit_is_asked_for_soon() -> None:
+    """As long as records are committed, those that follow them do not use up the short waits."""
+    play = following()
+    play.answer(FetchAnswer(records=batch(0), high_watermark=0))
+    for number in range(1, 2 * FOLLOW_UPS):
+        assert play.fetch().max_wait_ms == FOLLOW_UP_MS
+        play.observer.handle_answer(
+            B, FetchAnswer(records=batch(number), high_watermark=number), play.now
+        )
+
+
 def test_a_first_answer_may_hold_what_is_not_committed() -> None:
     """Also then an older Kafka is asked again soon."""
     play = Play()
