@@ -245,8 +245,7 @@ class Observer:
         if isinstance(answer, FetchAnswer):
             self._nodes.update(answer.endpoints)
         if answer.error in LEADERSHIP_ERRORS:
-            if endpoint == self._leader_at:
-                self._leader_at = None
+            self._leader_at = None
             if answer.leader is not None and self._is_another_history(answer.leader, now):
                 return self._begin_anew(EpochEnd(-1, answer.leader.epoch))
             if answer.leader is not None:

@@ -207,6 +207,14 @@ def test_a_leader_that_resigns_is_not_asked_without_a_pause() -> None:
     assert (play.ask().endpoint, play.fetch().leader_epoch) == (A, 6)
 
 
+def test_a_leader_that_stops_and_names_nobody_is_left() -> None:
+    """Others know who follows it."""
+    play = following()
+    play.answer(FetchAnswer(ErrorCode.BROKER_NOT_AVAILABLE))
+    assert play.pause() == PAUSE_S
+    assert {play.ask().endpoint, play.ask().endpoint} == {A, B}
+
+
 def test_a_leader_that_answers_at_once_without_news_is_not_asked_without_a_pause() -> None:
     """It was allowed to wait and did not: that costs a pause; one that waited is asked at once."""
     play = following()
