@@ -21,13 +21,13 @@ from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.controller.lifecycle import controller_id
 from controller_simulator.zookeeper.transactions import Changed
 from rehearsal.build_cluster import RehearsedChoices
-from rehearsal.report import PartitionChange
+from rehearsal.report import ChangedPartition
 
 
 class ClusterChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What a step changed in the partitions; each list is sorted by name."""
 
-    changes: tuple[PartitionChange, ...]
+    changes: tuple[ChangedPartition, ...]
     leaders_moved: dict[int, int]
     went_offline: tuple[TopicPartition, ...]
     offline_ended: tuple[TopicPartition, ...]
@@ -166,7 +166,7 @@ class RehearsedCluster:
     ) -> ClusterChanges:
         now = self.facts
         assignments = functools.cache(lambda topic: self._reader.topic(topic)[0])
-        changes: list[PartitionChange] = []
+        changes: list[ChangedPartition] = []
         moved: Counter[int] = Counter()
         lists: dict[str, list[TopicPartition]] = {
             name: []
@@ -241,9 +241,9 @@ def _lists_of(
     return found
 
 
-def _change(old: PartitionFacts, new: PartitionFacts | None) -> PartitionChange:
+def _change(old: PartitionFacts, new: PartitionFacts | None) -> ChangedPartition:
     now = new or msgspec.structs.replace(old, leader=None, isr=(), replicas=())
-    return PartitionChange(
+    return ChangedPartition(
         topic=old.topic,
         partition=old.partition,
         leader_before=old.leader,

@@ -60,7 +60,7 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
+class ChangedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """A partition before and after a step; its leader is -1 if it has none, None without a state."""
 
     topic: str
@@ -80,7 +80,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of partitions: how many, and which, listed as in `PartitionNames`."""
 
     count: int = 0
-    partitions: tuple[PartitionChange, ...] = ()
+    partitions: tuple[ChangedPartition, ...] = ()
 
 
 class BrokerRequests(msgspec.Struct, frozen=True, kw_only=True):

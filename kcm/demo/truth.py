@@ -34,7 +34,7 @@ METADATA_DEADLINE_S = 1.0  # a live broker answers in milliseconds; ask again ra
 REQUEST_TIMEOUT_MS = 10_000  # a request that a dying broker lost is given up after this
 
 
-class Partition(NamedTuple):
+class TruePartition(NamedTuple):
     """One partition as ZooKeeper or a broker describes it; the first replica is the preferred one."""
 
     replicas: Collection[int]
@@ -56,7 +56,7 @@ def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = N
         topic = path.rpartition("/")[2]
         for number, replicas in assignment(znodes[path]).items():
             state = json.loads(znodes.get(state_path(topic, number), b'{"leader":null,"isr":[]}'))
-            partitions.append(Partition(replicas, state["leader"], state["isr"]))
+            partitions.append(TruePartition(replicas, state["leader"], state["isr"]))
     return _count(
         partitions,
         topics=len(topics),
@@ -70,7 +70,7 @@ def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = N
 def figures_of_metadata(metadata: Any) -> TrueFigures:
     """Count from a broker's answer to a metadata request, which has no epochs."""
     partitions = [
-        Partition(partition.replicas, partition.leader, partition.isrs)
+        TruePartition(partition.replicas, partition.leader, partition.isrs)
         for topic in metadata.topics.values()
         for partition in topic.partitions.values()
     ]
@@ -100,7 +100,7 @@ def assignment(payload: bytes) -> dict[int, tuple[int, ...]]:
 
 
 def _count(
-    partitions: list[Partition],
+    partitions: list[TruePartition],
     *,
     topics: int,
     controller: int,

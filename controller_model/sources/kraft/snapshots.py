@@ -176,7 +176,7 @@ def _sweep_topic(
     """Drop a topic that is not named, or what of it is not."""
     state = reading.state
     topic = state.topics.peek(name) or TopicState(name)
-    if count is None and topic.exists:
+    if count is None and topic.topic_id is not None:
         return end_topic(reading, name, topic.topic_id)
     events: list[AnyEvent] = []
     named = configs.get((TOPIC_RESOURCE, name), set())

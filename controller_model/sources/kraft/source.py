@@ -268,7 +268,7 @@ def _read_all(
         record = records[index]
         if batch is not None:
             reading.offset = batch.offset_of(index)
-            if reading.offset <= reading.kraft.told_end:
+            if not reading.state.control.log.baseline:
                 count_from(reading.state.control, reading.offset)
         index += 1
         if not isinstance(record, kafka.Partition):

@@ -33,7 +33,7 @@ def read_topic(reading: Reading, record: Topic) -> list[AnyEvent]:
     state = reading.state
     held = state.topic(record.name)
     events: list[AnyEvent] = []
-    if held.topic_id not in {None, record.topic_id} and held.exists:
+    if held.topic_id is not None and held.topic_id != record.topic_id:
         # Only a snapshot can pass over the end of the former topic of this name.
         events = end_topic(reading, record.name, held.topic_id)
     state.topics.put_name(record.topic_id, record.name)
@@ -48,11 +48,10 @@ def read_topic_end(reading: Reading, record: RemoveTopic) -> list[AnyEvent]:
     return end_topic(reading, name, record.topic_id)
 
 
-def end_topic(reading: Reading, name: str, topic_id: str | None) -> list[AnyEvent]:
+def end_topic(reading: Reading, name: str, topic_id: str) -> list[AnyEvent]:
     """End a topic with its partitions and its configuration (ConfigurationControlManager.deleteTopicConfigs)."""
     stamp = reading.stamp
-    if topic_id is not None:
-        reading.state.topics.put_name(topic_id, None)
+    reading.state.topics.put_name(topic_id, None)
     events = reading.state_fact(TopicConfigIs(stamp, name, None, None))
     return events + reading.state_fact(TopicGone(stamp, name, is_requested=True))
 

@@ -7,7 +7,7 @@ import pytest
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import CannotRehearseError
-from rehearsal.report import PartitionChange, Race
+from rehearsal.report import ChangedPartition, Race
 from tests.support.partition_facts import T0, part, up
 from tests.support.rehearsing import moved, names, one, rehearsed
 
@@ -21,11 +21,11 @@ def test_a_stopped_broker_hands_its_partitions_over() -> None:
     assert result.elections == {"controlled_shutdown": 1}
     assert moved(result) == {1: 1}
     assert result.changes.partitions == (
-        PartitionChange(
+        ChangedPartition(
             topic="t", partition=0, leader_before=2, leader=1, isr_before=(1, 2, 3), isr=(1, 3),
             replicas_before=(1, 2, 3), replicas=(1, 2, 3), leader_epoch=1,
         ),
-        PartitionChange(
+        ChangedPartition(
             topic="t", partition=1, leader_before=1, leader=1, isr_before=(1, 2, 3), isr=(1, 3),
             replicas_before=(1, 2, 3), replicas=(1, 2, 3), leader_epoch=1,
         ),

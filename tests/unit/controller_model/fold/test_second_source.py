@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from controller_model.facts import facts
 from controller_model.facts.stamp import Stamp
 from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import EventBatch
+from controller_model.handlers.apply import apply_fact
 from controller_model.kafka.ids import NOWHERE, AsOf, Position, TopicPartition
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
 from controller_model.records.quorum import RegisteredController
@@ -178,6 +180,24 @@ def test_facts_in_any_order_are_data(told_at: list[list[facts.Fact]]) -> None:
         batch.apply(Told(seq, stamped, stamp.at))
         batch.finish()
         project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent=SentViews())
+
+
+def test_a_source_says_itself_what_its_records_are() -> None:
+    """What no source can share has no default; the rest infers nothing."""
+    source, state = (
+        Source(),
+        ClusterState(ControlPlane("toy", Assumed(), 0), MemoryTopicStore(), ToySource()),
+    )
+    for ask in (
+        lambda: source.name_of(None),
+        lambda: source.begins_reading(None),
+        lambda: source.apply(state, None, apply_fact),
+        lambda: source.admit(state, None),
+    ):
+        with pytest.raises(NotImplementedError):
+            ask()
+    assert source.split(7) == (7,)
+    assert source.elections(state.control) == (0, 0)
 
 
 def test_the_fold_imports_no_source() -> None:

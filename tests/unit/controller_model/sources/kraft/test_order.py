@@ -139,6 +139,21 @@ def test_a_heartbeat_of_a_history_that_is_not_held_asks_for_a_snapshot() -> None
     assert (wanted.offset, fold.state.control.log.position.generation) == (None, 1)
 
 
+def test_a_controller_whose_clock_is_behind_is_reported() -> None:
+    """The log's time goes on without it, and events keep the controller's own times."""
+    cluster = KraftCluster()
+    cluster.tick(60_000)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place, now = cluster.end, cluster.now
+    cluster.elect(3001, after_ms=-30_000)
+    fold.feed(Watcher(cluster).slices(first=place))
+    (anomaly,) = [each for each in fold.events if isinstance(each, Anomaly)]
+    assert anomaly.reason.startswith("the active controller's clock stepped back by 30000 ms")
+    assert fold.state.control.now == now
+    controller = fold.cluster.controller
+    assert (controller.elected_at, controller.vacancy_last_max_ms) == (now - 30_000, 0)
+
+
 def test_an_exception_costs_one_record_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug of kcm is counted with the place of the record; what follows waits for a snapshot without one."""
     cluster = KraftCluster()

@@ -236,6 +236,17 @@ def test_topics_are_created_whole_and_deleted_at_once() -> None:
     assert type(events[-1]).__name__ == "TopicExpanded"
 
 
+def test_a_configuration_ends_with_its_topic() -> None:
+    """A topic of the same name that is created later has none, and nothing is held in between."""
+    cluster = a_cluster()
+    fold, _ = reported(cluster, ("configure", "t", kafka.MIN_ISR, "2"), ("delete", "t"))
+    assert list(fold.state.topics.names()) == []
+    place = cluster.end
+    cluster.create("t", 1, 2)
+    topic = fold.feed(Watcher(cluster).slices(first=place)).views()["prod/topic/t/0"]
+    assert (topic.min_isr, topic.topic_id) == (None, cluster.topics["t"])
+
+
 ODD: Sequence[tuple[Any, str]] = [
     (kafka.PartitionChange(9, uuid(1), leader=1), "partition 9 of topic id"),
     (kafka.Partition(0, uuid(1), (1,), (1,), 1, 0, 0), "which has no name"),
@@ -419,6 +430,7 @@ def test_a_live_vacancy_is_seen_by_a_heartbeat_and_made_exact_by_the_log() -> No
     fold.feed([vacant, vacant])
     assert (fold.cluster.controller.id, fold.cluster.controller.elections) == (-1, 1)
     assert [type(e).__name__ for e in fold.events].count("ControllerVacated") == 1
+    assert fold.feed([Watcher(cluster).heartbeat()]).cluster.controller.id == -1  # it knows less
     place, last = cluster.end, cluster.log[-1].at
     cluster.elect(3002, after_ms=5_000)
     fold.feed(Watcher(cluster).slices(first=place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from controller_model.kafka import metadata_records as kafka
-from controller_model.records.events import Incomplete, Verified
+from controller_model.records.events import Incomplete, TopicCreated, Verified
 from controller_model.records.metadata_log import SnapshotFinished, SnapshotPart, SnapshotStarted
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
 from tests.unit.controller_model.sources.kraft.test_records import a_cluster
@@ -101,6 +101,51 @@ def test_what_is_told_again_is_not_counted_again() -> None:
     controller = fold.feed(again.slices(first=place)).cluster.controller
     assert (controller.id, controller.elections) == (3002, 3)
     assert controller.vacancy_last_max_ms == 2_000
+
+
+def test_what_follows_what_is_told_again_is_news_also_in_one_slice() -> None:
+    """Only offsets that were held before are not counted; a broker's time is that of its last change."""
+    cluster = a_cluster()
+    again = Watcher(cluster, generation=2)
+    older, place = again.snapshot(cluster_id="id"), cluster.end
+    cluster.register(4)
+    cluster.create("held", 1, 1)
+    first, *rest = Watcher(cluster).slices()
+    fold = KraftFold().feed([msgspec.structs.replace(first, cluster_id="id"), *rest])
+    since = fold.views()["prod/broker/4"].record.since
+    cluster.tick(1_000)
+    cluster.create("new", 1, 1)
+    fold.events.clear()
+    fold.feed([*older, *again.slices(first=place)])
+    created = [each for each in fold.events if isinstance(each, TopicCreated)]
+    assert [each.topic for each in created] == ["new"]
+    assert fold.views()["prod/broker/4"].record.since == since
+
+
+def test_without_a_cluster_id_a_new_generation_is_another_history() -> None:
+    """Offsets and epochs of two new clusters are alike."""
+    cluster = a_cluster()
+    first, *rest = Watcher(cluster).slices()
+    fold = KraftFold().feed([msgspec.structs.replace(first, cluster_id="id"), *rest])
+    fold.feed(Watcher(cluster, generation=2).snapshot())
+    assert fold.cluster.controller.missed_elections == 1
+    fold.feed(Watcher(cluster, generation=3).snapshot(cluster_id="id"))
+    assert fold.cluster.controller.missed_elections == 1
+
+
+def test_a_migration_is_held_as_far_as_the_snapshot_states_it() -> None:
+    """A snapshot without it shows that there is none."""
+    cluster = a_cluster()
+    cluster.write(kafka.ZkMigrationState(1))
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    for state, stated in ((1, (kafka.ZkMigrationState(1),)), (None, ())):
+        cluster.tick(1_000)
+        started, part, *rest = Watcher(cluster).snapshot()
+        assert isinstance(part, SnapshotPart)
+        part = msgspec.structs.replace(part, records=(*part.records, *stated))
+        quorum = fold.feed([started, part, *rest]).cluster.quorum
+        assert quorum is not None
+        assert quorum.zk_migration_state == state
 
 
 def test_a_snapshot_of_another_cluster_is_all_news() -> None:
