@@ -66,6 +66,7 @@ FIGURES = {
     "kraft_decoding": Figure(
         "the metadata log on one core: records checked and decoded", "1/s", 60_000, 75_000, True
     ),
+    "kraft_replay": Figure("`kcm replay` of a folder with 1,000,000 records: CPU", "s", 30, 15),
     "rest_cpu": Figure("the monitor at rest beside 10,000 partitions: CPU", "% of a core", 18, 10),
     "rest_memory": Figure(
         "the monitor at rest beside 10,000 partitions: memory (RSS)", "MiB", 1_200, 900

@@ -2,13 +2,19 @@
 
 Decoding: record batches of a metadata log as a controller writes them, of partitions and of changes
 of leaders and ISRs, checked and decoded on one core. Snapshot: the state of a large cluster, read in the parts in which a
-controller sends it, without the network.
+controller sends it, without the network. Replay: `kcm replay` of a copied folder with the log of a large cluster.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
+import resource
 import struct
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +28,9 @@ from kraft_source.wire.messages import SNAPSHOT_BYTES, EpochEnd, SnapshotAnswer
 from kraft_source.wire.records import decode
 from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
 
-SUMMARY = "parts of the watcher of KRaft clusters: decoding, snapshots (a minute)"
+SUMMARY = (
+    "parts of the watcher of KRaft clusters: decoding, snapshots, a replayed folder (two minutes)"
+)
 
 PARTITIONS = 20_000
 CHANGES = 46_000
@@ -31,6 +39,10 @@ BATCH = 2_000
 ROUNDS = 5
 BROKERS = 6
 PARTITIONS_OF_TOPIC = 50
+
+
+REPLAYED = 1_000_000
+"""Records of the folder that is replayed; a fifth of them are its partitions."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,12 +54,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(*, partitions: int) -> dict[str, Any]:
     """Return records decoded in a second of one core's time, and what a snapshot takes."""
-    decoding = _decoding()
+    decoding, replay = _decoding(), _replay()
     return {
         "scenario": "kraft",
-        "figures": judged(kraft_decoding=decoding["records_per_s"]),
+        "figures": judged(kraft_decoding=decoding["records_per_s"], kraft_replay=replay["cpu_s"]),
         "decoding": decoding,
         "snapshot": _snapshot(partitions),
+        "replay": replay,
         "machine": machine.describe(),
     }
 
@@ -113,6 +126,54 @@ def _snapshot_batches(partitions: int) -> Iterator[bytes]:
     yield control_batch(offset, 1, Written("SnapshotFooterRecord"))
 
 
+def _replay() -> dict[str, float]:
+    """Return what `kcm replay` takes for a folder; processor time, because other work shares the machine."""
+    with tempfile.TemporaryDirectory() as name:
+        segment = Path(name) / f"{0:020d}.log"
+        with segment.open("wb") as file:
+            file.writelines(_log_batches())
+        before, began_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        command = [sys.executable, "-m", "kcm", "replay", name, "--json"]
+        done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603 - our own command
+        after, took_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began_s
+        size = segment.stat().st_size
+    counts = json.loads(done.stdout)["counts"]
+    if counts["partitions"] != REPLAYED // 5 or not counts["under_replicated"]:
+        raise ValueError(f"the folder shows {counts}")
+    return {
+        "records": REPLAYED,
+        "mib": round(size / 2**20, 1),
+        "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "seconds": round(took_s, 1),
+    }
+
+
+def _log_batches() -> Iterator[bytes]:
+    """Yield a log: an election, topics, and changes by which partitions lose replicas and have them back, in turns."""
+    voters = [{"voter_id": each, "voter_directory_id": uuid_of(each)} for each in (1, 2, 3)]
+    change = {"leader_id": 1, "voters": voters, "granting_voters": voters}
+    yield control_batch(0, 1, Written("LeaderChangeMessage", change))
+    partitions, offset = REPLAYED // 5, 1
+    for topic in range(partitions // PARTITIONS_OF_TOPIC):
+        first = topic * PARTITIONS_OF_TOPIC
+        made = Written("TopicRecord", {"name": f"topic-{topic}", "topic_id": uuid_of(topic)})
+        those = (_partition(number) for number in range(first, first + PARTITIONS_OF_TOPIC))
+        yield record_batch(offset, 1, [made, *those])
+        offset += PARTITIONS_OF_TOPIC + 1
+    lost, back = (
+        [
+            record_batch(0, 1, [_change(number, is_back=is_back) for number in range(at, at + 20)])
+            for at in range(0, partitions, 20)
+        ]
+        for is_back in (False, True)
+    )
+    for batch in itertools.chain(lost, back, lost, back):
+        if offset >= REPLAYED:
+            return
+        yield struct.pack(">q", offset) + batch[8:]  # the offset is not in the checksum
+        offset += 20
+
+
 def _parts(batches: Iterator[bytes]) -> Iterator[bytes]:
     """Yield bytes in the parts in which a controller sends them, which cut batches."""
     rest = b""
@@ -144,16 +205,16 @@ def _partition(number: int) -> Written:
     return Written("PartitionRecord", values, 1)
 
 
-def _change(number: int) -> Written:
-    """Return the record of a partition that lost a follower, or its leader (two of three)."""
+def _change(number: int, *, is_back: bool = False) -> Written:
+    """Return the record of a partition that lost a follower, or its leader (two of three), or has it back."""
     replicas = _replicas(number)
     values = {
         "partition_id": number % PARTITIONS_OF_TOPIC,
         "topic_id": uuid_of(number // PARTITIONS_OF_TOPIC),
-        "isr": replicas[1:],
+        "isr": replicas if is_back else replicas[1:],
     }
     if number % 3:
-        values["leader"] = replicas[1]
+        values["leader"] = replicas[0 if is_back else 1]
     return Written("PartitionChangeRecord", values, 1)
 
 

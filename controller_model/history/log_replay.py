@@ -10,7 +10,7 @@ none does, as at the log's end, the snapshot is incomplete.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
@@ -19,7 +19,7 @@ from controller_model.fold.log_clock import time_after
 from controller_model.fold.replay import EventBatch, is_dropped
 from controller_model.handlers.apply import apply_fact
 from controller_model.history.snapshot import Snapshot, snapshot
-from controller_model.kafka.ids import NO_CONTROLLER, Position
+from controller_model.kafka.ids import NO_CONTROLLER, NOWHERE, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce
@@ -33,16 +33,20 @@ from controller_model.records.events import (
     TopicExpanded,
 )
 from controller_model.records.loose_log import LooseChange, complete
+from controller_model.records.metadata_log import AnyMetadataRecord, batch_by_batch
 from controller_model.records.views import Failover
+from controller_model.sources.source_of import is_of, source_of
 from controller_model.sources.zookeeper.controller import start_counting
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.stats import stamp_of
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.log_state import LogState, is_time
+from controller_model.state.source import LogRecord
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"
+OF_ANOTHER_KIND = "a ZooKeeper cluster and a KRaft cluster share this name"
 FINISH_AFTER_CHANGES = 2_000
 """After how many changes a failover is ended whose work disappeared without a write. A change that does
 its work ends it at once; the fold ends the rest at the ends of batches, which a recording does not have."""
@@ -57,7 +61,7 @@ class Point(msgspec.Struct, frozen=True):
     at: int | None = None
     """Milliseconds since 1970, by the log's clock (observed_at)."""
 
-    def is_before(self, change: ZnodeChange) -> bool:
+    def is_before(self, change: ZnodeChange | AnyMetadataRecord) -> bool:
         """Return whether the change is after this point."""
         if self.until is not None:
             return change.position > self.until
@@ -84,7 +88,7 @@ class Sampler(Protocol):
 
 
 class LogReplay:
-    """One cluster's log, applied change by change; it takes snapshots at the requested points.
+    """One cluster's log, applied record by record; it takes snapshots at the requested points.
 
     Without a cluster's name, the first one that the log names is taken; `clusters` then shows
     whether there are more.
@@ -102,10 +106,12 @@ class LogReplay:
         """The cluster that is replayed; None while no record has named one."""
         self.clusters: set[str] = set()
         """Every cluster's name in the log so far."""
-        self.first: ZnodeChange | None = None
-        """The first change of the cluster, applied or not."""
+        self.first: ZnodeChange | AnyMetadataRecord | None = None
+        """The first change or record of the cluster, applied or not."""
         self.snapshots: dict[Point, Snapshot | None] = {}
         """The snapshot at each point; None if the log begins after it."""
+        self.unreached: tuple[Point, ...] = ()
+        """The points behind the log's end."""
         self._assumed = assumed or (lambda _: Assumed())
         self._sampler = sampler
         control = ControlPlane(
@@ -136,6 +142,13 @@ class LogReplay:
         if in_failover and self._unfinished >= FINISH_AFTER_CHANGES:
             self._unfinished = 0
             self._batch.finish_failover()
+        return self._take_events()
+
+    def apply_metadata(self, records: Iterable[AnyMetadataRecord]) -> list[AnyEvent]:
+        """Apply the records of one line of a KRaft cluster; return their events, one per cause."""
+        for record in records:
+            if self._is_ours(record) and self._ahead:
+                self._apply_metadata(record)
         return self._take_events()
 
     def store_requests(self, requests: Iterable[ElectionRequest]) -> None:
@@ -170,6 +183,11 @@ class LogReplay:
         if self._sampler is not None and self._ahead:
             self._sampler.sample_until(self.state, self.state.control.now + 1)
         events = self._take_events()
+        self.unreached = tuple(
+            each
+            for each in self._ahead
+            if each.until is not None and self._log.position < each.until
+        )
         self._take_snapshots(self._ahead)
         return events
 
@@ -184,8 +202,8 @@ class LogReplay:
             self.state.removed.clear()
         return coalesce(self._batch.take_events())
 
-    def _is_ours(self, change: LooseChange) -> bool:
-        name = change.cluster
+    def _is_ours(self, record: LooseChange | AnyMetadataRecord) -> bool:
+        name = record.cluster
         if not name:
             return True
         self.clusters.add(name)
@@ -194,6 +212,13 @@ class LogReplay:
             self.state.control.assumed = self._assumed(name)
         return name == self.cluster
 
+    def _is_of_its_kind(self, record: LooseChange | AnyMetadataRecord) -> bool:
+        """Return whether a record is of the kind of its cluster; count one that is not."""
+        if is_of(self.state.source, record):
+            return True
+        self._batch.count_unreadable(1, at=self.state.control.now, reason=OF_ANOTHER_KIND)
+        return False
+
     def _complete(self, loose: LooseChange) -> LooseChange:
         log = self._log
         return complete(
@@ -201,6 +226,8 @@ class LogReplay:
         )
 
     def _apply_next(self, loose: LooseChange) -> None:
+        if not self._is_of_its_kind(loose):
+            return
         change = self._complete(loose)
         is_first = self.first is None
         if not is_first:
@@ -220,13 +247,44 @@ class LogReplay:
             self._begin(change)
         self._apply(change)
 
-    def _sample_before(self, change: ZnodeChange, sampler: Sampler) -> None:
+    def _apply_metadata(self, record: AnyMetadataRecord) -> None:
+        """Apply one record of a KRaft cluster; a slice is applied batch by batch where a point or a sample is in it."""
+        if self.first is None:
+            self._begin_metadata(record)
+        elif not self._is_of_its_kind(record):
+            return
+        self._is_unread = False  # the offsets show whether anything is missing
+        is_split = self._sampler or any(point.is_before(record) for point in self._ahead)
+        for piece in batch_by_batch(record) if is_split else (record,):
+            if self._sampler is not None and self.first is not None:
+                self._sample_before(piece, self._sampler)
+            self._take_snapshots([point for point in self._ahead if point.is_before(piece)])
+            self.first = self.first or record
+            if not self._ahead:
+                return
+            self._batch.apply(piece)
+
+    def _begin_metadata(self, first: AnyMetadataRecord) -> None:
+        """Take the log for that of a KRaft cluster, before anything is applied."""
+        control = self.state.control
+        begun_at = next(batch_by_batch(first)).observed_at
+        if is_time(begun_at):
+            control.counters_since = control.now = begun_at
+        control.log.position, control.source = NOWHERE, None
+        self.state = ClusterState(control, MemoryTopicStore(), source_of(control, [first]))
+        self._batch = EventBatch(self.state)
+        for records, reason in self._unreadable_before:
+            self._batch.count_unreadable(records, at=begun_at, reason=reason)
+
+    def _sample_before(self, change: ZnodeChange | AnyMetadataRecord, sampler: Sampler) -> None:
         """Take the samples whose times are before the next change."""
         clock = self._log.clock
         correction = 0 if clock is None else clock.correction
         if change.observed_at + correction <= sampler.next_at:  # the log's time will not pass it
             return
-        until = time_after(self.state, change)
+        until = time_after(
+            self.state, cast("LogRecord", change)
+        )  # it reads the record's time alone
         if until > sampler.next_at:
             self._batch.finish_failover()  # as at the end of each of the fold's batches
             sampler.sample_until(self.state, until)

@@ -30,7 +30,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The controller, and the counts of its elections."""
 
     id: int | None
-    """None: nobody holds /controller."""
+    """None: nobody is the controller, or who it is is not known."""
     epoch: int | None
     elections: int
     """Creations of /controller seen, and those that only the epoch shows; a controller that existed
@@ -40,6 +40,8 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     id_changes: int
     """Elections won by another broker than the one before."""
     missed_elections: int
+    known: bool = True
+    """Whether it is known who is the controller, or that nobody is; a snapshot of a metadata log does not say it."""
 
 
 class BrokerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not complete; None if it is."""
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
+    unproven_from: int | None = None
+    """Of a KRaft node's folder: the offset from which on nothing proves that what the snapshot includes was committed."""
 
     @property
     def position(self) -> Position:
@@ -212,6 +216,7 @@ def _controller(state: ClusterState) -> ControllerSnapshot:
         changes=max(0, elections - 1),
         id_changes=view.id_changes,
         missed_elections=missed,
+        known=present or view.vacant_since is not None or state.control.quorum is None,
     )
 
 

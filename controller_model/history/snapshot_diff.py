@@ -12,7 +12,7 @@ import msgspec
 
 from controller_model.history.snapshot import AsOfLog, Snapshot
 
-_NO_FACTS = frozenset({"cluster", "as_of", "at"})
+_NO_FACTS = frozenset({"cluster", "as_of", "at", "unproven_from"})
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

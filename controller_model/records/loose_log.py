@@ -14,10 +14,12 @@ from controller_model.records.changes import (
     ChangeKind,
     Int64,
     ZnodeChange,
+    decode_metadata,
     decode_request,
 )
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.election_requests import ElectionRequest
+from controller_model.records.metadata_log import METADATA_LOG_VERSION, AnyMetadataRecord
 
 ABSENT = -(2**63)
 """A number that no log holds: it marks a field that the record lacks."""
@@ -57,6 +59,8 @@ class LooseLine(msgspec.Struct, frozen=True):
     """Whether the last record is unreadable, so that no change of the line follows it."""
     requests: tuple[ElectionRequest, ...] = ()
     """Records that request elections: no watcher wrote them, and they are not changes."""
+    metadata: tuple[AnyMetadataRecord, ...] = ()
+    """Records of a KRaft cluster, which has no changes of znodes; none of their fields may be missing."""
 
 
 _line_decoder = msgspec.json.Decoder(LooseChange | tuple[LooseChange, ...])
@@ -65,6 +69,9 @@ _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _change_decoder = msgspec.json.Decoder(LooseChange)
 _encoder = msgspec.json.Encoder()
 _NULL = msgspec.Raw(b"null")
+_metadata_decoder = msgspec.json.Decoder(AnyMetadataRecord | tuple[AnyMetadataRecord, ...])
+_METADATA = (b'{"record":', b'[{"record":')
+"""How a line of a KRaft cluster begins."""
 
 
 def decode_line(line: bytes) -> LooseLine:
@@ -77,12 +84,25 @@ def decode_line(line: bytes) -> LooseLine:
     >>> decode_line(b'[{"path": "/a"}, {"path": 1}, {"v": 9}]').unreadable
     2
     """
+    if line.startswith(_METADATA):
+        return _decode_metadata_line(line)
     try:
         decoded = _line_decoder.decode(line)
     except DECODING_ERRORS:
         return _decode_one_by_one(line)
     changes = decoded if isinstance(decoded, tuple) else (decoded,)
     return _decode_one_by_one(line) if any(map(_complaint, changes)) else LooseLine(changes)
+
+
+def _decode_metadata_line(line: bytes) -> LooseLine:
+    try:
+        decoded = _metadata_decoder.decode(line)
+    except DECODING_ERRORS:
+        return _decode_one_by_one(line)
+    records = decoded if isinstance(decoded, tuple) else (decoded,)
+    if any(each.v != METADATA_LOG_VERSION for each in records):
+        return _decode_one_by_one(line)
+    return LooseLine((), metadata=records)
 
 
 def complete(change: LooseChange, *, after: Position, watcher: str, now: int) -> LooseChange:
@@ -127,8 +147,13 @@ def _decode_one_by_one(line: bytes) -> LooseLine:
         return LooseLine((), 1, f"not an array of changes: {damage}", ends_unreadable=True)
     changes = []
     requests = []
+    metadata = []
     reason = wrong = ""
     for record in records:
+        if (read := decode_metadata(record)) is not None:
+            metadata.append(read)
+            wrong = ""
+            continue
         try:
             change = _decode_record(record)
         except DECODING_ERRORS as damage:
@@ -141,8 +166,10 @@ def _decode_one_by_one(line: bytes) -> LooseLine:
             if not wrong:
                 changes.append(change)
         reason = reason or wrong
-    unreadable = len(records) - len(changes) - len(requests)
-    return LooseLine(tuple(changes), unreadable, reason, bool(wrong), tuple(requests))
+    unreadable = len(records) - len(changes) - len(requests) - len(metadata)
+    return LooseLine(
+        tuple(changes), unreadable, reason, bool(wrong), tuple(requests), tuple(metadata)
+    )
 
 
 def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:

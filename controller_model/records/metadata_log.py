@@ -8,7 +8,7 @@ whole transactions, may be written here; secrets can not be (`metadata_records`)
 controllers' clocks, in milliseconds since 1970.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -187,6 +187,11 @@ class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"
     snapshot_at: Int64 | None = None
     """The newest snapshot that a controller offers: its end, and when its last record was appended."""
 
+    @property
+    def position(self) -> Position:
+        """Where a log ends that has all that its watcher had."""
+        return new_tuple(Position, (self.generation, self.end))
+
 
 AnyMetadataRecord = (
     MetadataSlice | SnapshotStarted | SnapshotPart | SnapshotFinished | MetadataHeartbeat
@@ -194,3 +199,29 @@ AnyMetadataRecord = (
 
 encode_metadata: Callable[[AnyMetadataRecord], bytes] = msgspec.json.Encoder().encode
 """Returns one record as JSON; `changes.join_changes` makes a message of several."""
+
+
+def batch_by_batch(record: AnyMetadataRecord) -> Iterator[AnyMetadataRecord]:
+    """Yield a slice as slices of one batch each, and of the rest that has none; any other record as it is.
+
+    Each is dated by its batch: the whole of a slice may cover days.
+    """
+    if not isinstance(record, MetadataSlice):
+        yield record
+        return
+    first, after_epoch = record.first, record.after_epoch
+    for batch in record.batches:
+        last = batch.offset_of(len(batch.records) - 1)
+        yield msgspec.structs.replace(
+            record,
+            first=first,
+            last=last,
+            after_epoch=after_epoch,
+            observed_at=batch.at,
+            batches=(batch,),
+            longest_pause_ms=None,
+            unknown={},
+        )
+        first, after_epoch = last + 1, record.epoch
+    if first <= record.last:
+        yield msgspec.structs.replace(record, first=first, after_epoch=after_epoch, batches=())

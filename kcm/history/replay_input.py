@@ -8,6 +8,7 @@ a line of its own. A file that cannot be opened is reported before anything is r
 import gzip
 import io
 import math
+import re
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ from kcm.history.bundle_file import (
 from pipeline.runtime import UsageError
 
 STDIN = "-"
+_PART_OF_FOLDER = re.compile(r"[0-9]{20}(?:-[0-9]{10}\.checkpoint|\.log)")
 _BOM = b"\xef\xbb\xbf"
 _READ_BYTES = 1 << 20
 _UNPACK_BYTES = 4096
@@ -53,6 +55,8 @@ def check_files(files: Sequence[str]) -> None:
     if files.count(STDIN) > 1:
         raise UsageError("standard input (-) can be read only once")
     for name in files:
+        if _PART_OF_FOLDER.fullmatch(Path(name).name):
+            raise UsageError(f"{name} is one file of a KRaft node's metadata log: name its folder")
         try:
             if name != STDIN:
                 Path(name).open("rb").close()

@@ -76,6 +76,8 @@ class ReplayRun:
             self._report_damage(line, loose)
         self.replay.store_requests(loose.requests)
         events = self.replay.apply_changes(loose.changes)
+        if loose.metadata:
+            events += self.replay.apply_metadata(loose.metadata)
         if self.replay.first is not None:
             for held in self._held:
                 self._warn(held)
@@ -88,7 +90,7 @@ class ReplayRun:
     def _is_ours(self, loose: LooseLine) -> bool:
         """Return whether damage may concern this cluster: all changes of a message are of one cluster."""
         ours = {"", self.replay.cluster}
-        names = {change.cluster for change in loose.changes}
+        names = {each.cluster for each in (*loose.changes, *loose.metadata)}
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
 
     def _report_damage(self, line: Line, loose: LooseLine) -> None:

@@ -21,6 +21,7 @@ from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
 from kcm.history.options import place_text, position_text
 
+UNPROVEN = "not proven committed"
 MAX_BROKERS = 30
 """Rows of brokers on one screen; brokers that are gone come first."""
 MAX_PARTITIONS = 10
@@ -77,7 +78,9 @@ def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
 
 def _head(snapshot: Snapshot) -> Text:
     controller = snapshot.controller
-    who = "nobody" if controller.id is None else f"broker {controller.id}"
+    kind = "broker" if controller.id in snapshot.brokers else "node"
+    nobody = "nobody" if controller.known else "not known"
+    who = nobody if controller.id is None else f"{kind} {controller.id}"
     epoch = "unknown" if controller.epoch is None else controller.epoch
     text = Text(
         f"cluster     {printable(snapshot.cluster or '(unnamed)')}\n"
@@ -86,6 +89,11 @@ def _head(snapshot: Snapshot) -> Text:
         f"changes {controller.changes}, to another broker {controller.id_changes}, "
         f"missed {controller.missed_elections}"
     )
+    if snapshot.unproven_from is not None:
+        text.append(
+            f"\nunproven    from offset {snapshot.unproven_from} on nothing proves that it was committed",
+            style="bold yellow",
+        )
     if snapshot.incomplete_reason is not None:
         text.append(f"\nincomplete  {printable(snapshot.incomplete_reason)}", style="bold yellow")
     return text

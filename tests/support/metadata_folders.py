@@ -47,7 +47,7 @@ class Truth(msgspec.Struct, frozen=True):
     live: tuple[int, ...]
     """The brokers that clients may use: those that are not fenced."""
     uncommitted: str
-    """A topic that only the abandoned leader has."""
+    """A topic that the abandoned leader created, and no majority had; a later one of its name has another id."""
     steps: tuple[Step, ...]
 
 

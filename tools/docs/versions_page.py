@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from tests.component.comparison.scripts import PLAYS, RELEASE_STORY
-from tests.support.releases import KAFKAS, NEWEST_KAFKA, ZOOKEEPERS, KafkaRelease
+from tests.support.releases import KAFKAS, KRAFTS, NEWEST_KAFKA, ZOOKEEPERS, KafkaRelease
 from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """Each row is a run of `make test-all` on real servers of that release. A release that the package repository does not serve is skipped there, with
@@ -28,6 +28,12 @@ ZOOKEEPER = """## ZooKeeper
 A watcher starts on a server of the release, follows changes znode by znode, loses the server and resyncs once it is back, follows deletions of a
 znode, of a topic and its return, reconciles, and stops. At each step its log is exactly the tree that ZooKeeper has. The server itself is
 asked what is watched."""
+
+KRAFT = f"""## KRaft
+
+Three controllers and brokers of the oldest and of the newest release are formatted by Kafka's own tool and started: {code(KRAFTS[0].name)} as a static quorum
+({code("controller.quorum.voters")}), {code(KRAFTS[-1].name)} as a dynamic one. Leaders are killed and paused, and another leads. Copies of their folders
+{code("__cluster_metadata-0")} are read, and compared with what AdminClient says of the cluster."""
 
 LIMITS = """## Limits
 
@@ -72,6 +78,8 @@ def versions_page() -> str:
                 for each in reversed(ZOOKEEPERS)
             ),
         ),
+        KRAFT,
+        table(("Kafka",), ((each.version,) for each in reversed(KRAFTS))),
         LIMITS,
     )
 

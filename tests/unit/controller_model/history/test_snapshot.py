@@ -43,6 +43,7 @@ def test_a_healthy_cluster_in_full() -> None:
             "changes": 0,
             "id_changes": 0,
             "missed_elections": 0,
+            "known": True,
         },
         "brokers": {
             "0": {
@@ -115,6 +116,7 @@ def test_a_healthy_cluster_in_full() -> None:
         "complete": True,
         "incomplete_reason": None,
         "denied": [],
+        "unproven_from": None,
     }
 
 
@@ -130,6 +132,7 @@ def test_unknown_values_are_null_and_not_zero() -> None:
         "changes": 0,
         "id_changes": 0,
         "missed_elections": 0,
+        "known": True,
     }
     assert (facts["brokers"], facts["topics"]) == ({}, {})
 

@@ -114,7 +114,7 @@ def test_min_insync_replicas_is_of_each_cluster(
     [
         ([], "which log? name a FILE, - for standard input, or --from-topic"),
         (["/nowhere/log"], "cannot read /nowhere/log: No such file or directory"),
-        (["/"], "cannot read /: Is a directory"),
+        (["/"], "/ has no segment (*.log)"),
         (["-", "-"], "standard input (-) can be read only once"),
         (["-", "--from-topic"], "give files or --from-topic, not both"),
         (
