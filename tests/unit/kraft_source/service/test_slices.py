@@ -96,6 +96,15 @@ def test_a_new_epoch_begins_a_new_slice_after_what_waited_of_the_old_one() -> No
     assert (new.first, new.last, new.after_epoch, new.epoch) == (1, 1, 1, 4)
 
 
+def test_a_slice_covers_some_seconds_at_most() -> None:
+    """Of a log that is read late, what depends on time is judged as when it happened."""
+    batches = [batch(each, each, at=each * 4_000) for each in range(7)]
+    parts = made_of(
+        maker().handle_released(Committed([*batches, batch(7, 7, (7, CHANGE), at=28_000)], 8), None)
+    )
+    assert [(each.first, each.last) for each in parts][:2] == [(0, 2), (3, 5)]
+
+
 def test_each_part_of_a_large_batch_names_what_the_rest_says_of_brokers() -> None:
     """The fencing, which Kafka writes last, is the cause of all parts; what is unknown is counted once."""
     count = 2 * MAX_SLICE_RECORDS
