@@ -78,7 +78,7 @@ class _Piece(NamedTuple):
     unknown: Mapping[str, int]
 
 
-class SliceMaker:
+class RecordMaker:
     """Makes the records of one watcher in one generation, from a place in the metadata log on."""
 
     def __init__(

@@ -27,7 +27,7 @@ from controller_model.records.views import ClusterView
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import AnotherHistory, Committed, Released
 from kraft_source.service.published_log import SLICE, PublishedLog, PublishedRecord
-from kraft_source.service.slices import Made, SliceMaker
+from kraft_source.service.slices import Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from pipeline.runtime import ConflictError
 
@@ -276,8 +276,8 @@ class MetadataWatcher:
         is_same = self.log.generation == self.generation
         return self.log.end.end_offset if is_same and self.log.end is not None else 0
 
-    def _new_maker(self, place: EpochEnd) -> SliceMaker:
-        return SliceMaker(self._cluster, self.name, self._cluster_id, self.generation, place)
+    def _new_maker(self, place: EpochEnd) -> RecordMaker:
+        return RecordMaker(self._cluster, self.name, self._cluster_id, self.generation, place)
 
     def _go_on_from(self, place: EpochEnd) -> None:
         """Make records from a place on; what waits is made again."""

@@ -28,7 +28,7 @@ from kraft_source.observer.released import (
     SnapshotOpened,
 )
 from kraft_source.service import slices
-from kraft_source.service.slices import MAX_SLICE_RECORDS, Made, SliceMaker
+from kraft_source.service.slices import MAX_SLICE_RECORDS, Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from tests.support.metadata_log import uuid_of
 
@@ -36,9 +36,9 @@ CHANGE = PartitionChange(0, uuid_of(1), leader=-1)
 FENCED = BrokerRegistrationChange(1, 7, fenced=True)
 
 
-def maker(start: EpochEnd = NOTHING) -> SliceMaker:
+def maker(start: EpochEnd = NOTHING) -> RecordMaker:
     """Return a maker of generation 1."""
-    return SliceMaker("prod", "w1", None, 1, start)
+    return RecordMaker("prod", "w1", None, 1, start)
 
 
 def batch(
