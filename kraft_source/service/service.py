@@ -266,7 +266,10 @@ class KraftService:
         self._problem = status.problem
 
     def _update_metrics(self, status: ObserverStatus | None) -> None:
-        self._metrics.leads = self._watcher.leads
+        if self._watcher.leads is not self._metrics.leads:
+            self._metrics.leads = self._watcher.leads
+            text = "this watcher writes the log" if self._watcher.leads else "another one writes"
+            self._log.info(text, generation=self._watcher.generation, end=self._watcher.published)
         if time.monotonic() < self._metrics_at:
             return
         self._metrics_at = time.monotonic() + METRICS_INTERVAL_S

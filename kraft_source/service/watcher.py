@@ -84,7 +84,7 @@ class MetadataWatcher:
         self._heartbeat_due = now
         self._heard = now
         """When another watcher of this generation was heard; the past if none ever was."""
-        self._moved = now
+        self._moved = self._ticked = now
         self._replaced = now - REPLACED_MS - 1
         """When another watcher was replaced that lives, but did not write what it should."""
         self._repetitions = 0
@@ -225,6 +225,10 @@ class MetadataWatcher:
     def tick(self, sight: Sight, now: int) -> None:
         """Decide what depends on time alone."""
         self._drop_published(now)
+        if now - self._ticked > SILENCE_MS and not self.leads:
+            # This process was paused: what others have sent in the meantime is still to be read.
+            self._heard = self._moved = now
+        self._ticked = now
         has_other = now - self._heard <= SILENCE_MS
         if sight.unreachable_since is not None and has_other:
             self.leads = False
