@@ -31,7 +31,8 @@ class KraftSettings(SourceSettings):
     controller_cluster_id: str = Field(
         "",
         description="The id that the watched KRaft cluster must have; its controllers refuse the watcher "
-        "if they belong to another one. Empty: any.",
+        "if they belong to another one. Empty: any, and the id is asked for, which controllers with an "
+        "authorizer answer only to who may ALTER the cluster.",
     )
     controller_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="The security protocol of the controllers' listener."

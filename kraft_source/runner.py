@@ -24,7 +24,7 @@ class ObserverRunner:
     ) -> None:
         """`deliver` takes what is released, in order, and delays the next request until it returns.
 
-        `on_answer` is called after each answer without an error, and may ask the same controller something else.
+        `on_answer` is called after each answer, before what it releases, and may ask the same controller something else.
         """
         self.observer = observer
         self.connection_failures = 0
@@ -69,10 +69,10 @@ class ObserverRunner:
             )
             return
         self.asked_at = asked_at
+        if self._connection is not None:
+            self._on_answer(self._connection)
         for released in self.observer.handle_answer(ask.endpoint, answer, time.monotonic()):
             self._deliver(released)
-        if self._connection is not None and not answer.error:
-            self._on_answer(self._connection)
 
     def _ask(self, ask: Ask) -> Answer:
         deadline = time.monotonic() + ask.timeout_s

@@ -89,28 +89,38 @@ def load_all(config: Path | None, options: Options) -> AllSettings:
     return AllSettings(*loaded)
 
 
-def watch_part(config: Path | None, options: Options, *, must_name: bool = False) -> Part:
+def watch_part(config: Path | None, options: Options) -> Part:
     """Return the watcher for the kind of cluster that the settings name; raises UsageError when they name two.
 
-    `must_name`: they have to name one. Otherwise it is one with ZooKeeper.
+    Where they name none, it is one with ZooKeeper.
     """
+    named = _named_clusters(config, options)
+    if len(named) > 1:
+        raise UsageError(
+            f"{' and '.join(named.values())}: a watcher watches one cluster, so give either zookeeper, or "
+            "controllers for a cluster in KRaft mode"
+        )
+    return next(iter(named), WATCH)
+
+
+def require_cluster(config: Path | None, options: Options) -> None:
+    """Raise UsageError when the settings name no cluster to watch."""
+    if not _named_clusters(config, options):
+        raise UsageError(
+            "no cluster to watch is named: give --zookeeper HOST:PORT,..., or --controllers HOST:PORT,... for "
+            "a cluster in KRaft mode"
+        )
+
+
+def _named_clusters(config: Path | None, options: Options) -> dict[Part, str]:
+    """Return the watcher of each cluster that the settings name, with the origin of its name."""
     named = {}
     for part, name in ((WATCH, "zookeeper"), (KRAFT_WATCH, "controllers")):
         given = {name: options.get(name) or None}
         origin = read_layers(part.settings, config, known=all_names(), **given).origin(name)
         if origin != "default":
             named[part] = origin
-    if len(named) > 1:
-        raise UsageError(
-            f"{' and '.join(named.values())}: a watcher watches one cluster, so give either zookeeper, or "
-            "controllers for a cluster in KRaft mode"
-        )
-    if must_name and not named:
-        raise UsageError(
-            "no cluster to watch is named: give --zookeeper HOST:PORT,..., or --controllers HOST:PORT,... for "
-            "a cluster in KRaft mode"
-        )
-    return next(iter(named), WATCH)
+    return named
 
 
 def pipeline_parts(config: Path | None, options: Options) -> tuple[Part, Part, Part]:

@@ -3,7 +3,16 @@
 from pathlib import Path
 
 from kcm.cli.options import NO_CLUSTER, Options, with_options
-from kcm.cli.parts import EXPORT, KRAFT_WATCH, STREAM, WATCH, run_part, watch_part
+from kcm.cli.parts import (
+    EXPORT,
+    KRAFT_WATCH,
+    STREAM,
+    WATCH,
+    load_part,
+    require_cluster,
+    run_part,
+    watch_part,
+)
 from kcm.servers.class_archive import find_class_archive
 from kcm.servers.jars import ensure_jars
 from pipeline.java import use_java
@@ -20,7 +29,10 @@ def watch(config: Path | None, options: Options) -> int:
     Every option can also be given as an environment variable (--session-timeout-s as KCM_SESSION_TIMEOUT_S) or in
     the configuration file (session_timeout_s = 6). Give passwords there: arguments are visible to all users.
     """
-    return run_part(watch_part(config, options, must_name=True), config, options)
+    part = watch_part(config, options)
+    load_part(part, config, options)  # what is wrong with a setting comes first
+    require_cluster(config, options)
+    return run_part(part, config, options)
 
 
 @with_options(STREAM.settings)

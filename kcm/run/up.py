@@ -26,8 +26,8 @@ from kcm.cli.parts import (
     AllSettings,
     load_all,
     missing_package,
+    require_cluster,
     suspicious_variables,
-    watch_part,
 )
 from kcm.queries.options import HttpConfigFile
 from kcm.run.exporter_client import ClusterSeen
@@ -85,16 +85,16 @@ def up(
 ) -> int:
     """Run the whole monitor on this machine for one of your clusters.
 
-    Examples: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod,
-    kcm up --controllers c1:9093,c2:9093,c3:9093 --cluster prod
+    Example: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod
 
-    It runs the watcher, the fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the
-    topics are kept on a Kafka of yours instead (not on the cluster that is watched). Every option can also be given as an
-    environment variable (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give
-    passwords there: arguments are visible to all users. Ctrl-C stops everything.
+    A cluster in KRaft mode is named by its controllers (kcm up --controllers c1:9093,c2:9093). It runs the watcher, the
+    fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the topics are kept on a Kafka of
+    yours instead (not on the cluster that is watched). Every option can also be given as an environment variable
+    (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give passwords there: arguments
+    are visible to all users. Ctrl-C stops everything.
     """
-    watch_part(config, options, must_name=True)
     settings = load_all(config, options)
+    require_cluster(config, options)
     for line in suspicious_variables():
         _say(f"warning: {line}")
     with traced(wanted=settings.watch.log_level == "debug"):

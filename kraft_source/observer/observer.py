@@ -158,9 +158,10 @@ class Observer:
             return Pause(self._pause_until)
         endpoint = self._leader_at
         if endpoint is None or self._barred.get(endpoint, now) > now:
-            endpoint = self._next_candidate(now)
-        if endpoint is None:
-            return Pause(min(self._barred.values()))
+            candidate = self._next_candidate(now)
+            if isinstance(candidate, Pause):
+                return candidate
+            endpoint = candidate
         self._asked_at = now
         if self._reading is not None and endpoint == self._leader_at:
             request: Request = self._reading.next_request(self._epoch)
@@ -176,13 +177,12 @@ class Observer:
         fetch = Fetch(end, epoch, self._epoch, self._wait_ms, self._high_watermark)
         return Ask(endpoint, fetch, self._timeout_s + self._wait_ms / _MS)
 
-    def _next_candidate(self, now: float) -> ControllerEndpoint | None:
-        """Return who was not asked for the longest time, of those that may be asked."""
+    def _next_candidate(self, now: float) -> ControllerEndpoint | Pause:
+        """Return who was not asked for the longest time, of those that may be asked; or until when nobody may."""
         known = dict.fromkeys((*self._bootstrap, *self._nodes.values()))
         free = [each for each in known if self._barred.get(each, now) <= now]
         if not free:
-            self._barred = {each: self._barred[each] for each in known}
-            return None
+            return Pause(min(self._barred[each] for each in known))
         chosen = min(free, key=lambda each: self._asked_last.get(each, 0))
         self._order += 1
         self._asked_last[chosen] = self._order
@@ -245,8 +245,7 @@ class Observer:
         if isinstance(answer, FetchAnswer):
             self._nodes.update(answer.endpoints)
         if answer.error in LEADERSHIP_ERRORS:
-            if endpoint == self._leader_at:
-                self._leader_at = None
+            self._leader_at = None
             if answer.leader is not None and self._is_another_history(answer.leader, now):
                 return self._begin_anew(EpochEnd(-1, answer.leader.epoch))
             if answer.leader is not None:
@@ -299,8 +298,6 @@ class Observer:
             self._learn_leader(answer.leader, now)
         self._leader_at = endpoint
         self._old_epoch_since = None
-        self._led_epoch = self._epoch
-        self._no_leader_since = None
         self._answered_at = now
         self._is_woken_by_commits = answer.is_woken_by_commits
         place = answer.diverging or answer.snapshot

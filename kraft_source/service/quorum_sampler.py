@@ -1,4 +1,8 @@
-"""Asks the quorum's leader at times how far voters and observers are (DescribeQuorum), on the observer's connection."""
+"""Asks controllers what is in no record, on the observer's connection: how far voters and observers are, and the cluster's id.
+
+Both need rights that reading the log does not: DESCRIBE for the quorum (DescribeQuorum, which only its leader answers),
+and ALTER for the id (DescribeCluster). Without them these are not known, and nothing else is missing.
+"""
 
 from collections.abc import Callable
 
@@ -11,14 +15,25 @@ from pipeline.runtime import KcmError
 TIMEOUT_S = 2.0
 """How long the log may have to wait for this answer; a leader that is that slow is asked again next time."""
 
-REQUEST = "DescribeQuorum"
+RETRY_S = 1.0
+"""After a controller that does not lead."""
+REFUSED_RETRY_S = 60.0
+"""How often the cluster's id is asked for again: somebody may grant the right."""
+
+_CONTROLLERS = 2
+"""EndpointType.CONTROLLER: a controller answers DescribeCluster only with it."""
 _UNKNOWN = -1
 
 
 class QuorumSampler:
-    """Samples the quorum while its leader answers."""
+    """Samples the quorum while its leader answers, and learns the cluster's id once."""
 
-    def __init__(self, interval_s: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, interval_s: float, now: Callable[[], float], cluster_id: str | None = None
+    ) -> None:
+        self.cluster_id = cluster_id
+        """None: not known yet."""
+        self._id_due = 0.0
         self.sample: QuorumSample | None = None
         """The newest one; it says itself when it was taken."""
         self._interval_s = interval_s
@@ -26,16 +41,31 @@ class QuorumSampler:
         self._due = 0.0
 
     def ask(self, connection: ControllerConnection) -> None:
-        """Take a sample if one is due and this controller gives one: the leader does, to who may DESCRIBE the cluster."""
-        if self._now() < self._due or REQUEST not in connection.versions:
-            return
-        self._due = self._now() + self._interval_s
-        topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
+        """Ask this controller what is due. A failure closes the connection, which the observer finds by itself."""
+        now = self._now()
         try:
-            answer = connection.call(REQUEST, {"topics": [topic]}, timeout_s=TIMEOUT_S)
+            if self.cluster_id is None and now >= self._id_due:
+                self._id_due = now + REFUSED_RETRY_S
+                self._ask_cluster_id(connection)
+            if now >= self._due and "DescribeQuorum" in connection.versions:
+                self._due = now + self._interval_s
+                topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
+                answer = connection.call("DescribeQuorum", {"topics": [topic]}, timeout_s=TIMEOUT_S)
+                sample = sample_of(answer)
+                if sample is not None:
+                    self.sample = sample
+                elif not answer["error_code"]:
+                    self._due = now + RETRY_S
         except KcmError:
-            return  # the connection is closed, which the observer finds by itself
-        self.sample = sample_of(answer) or self.sample
+            pass
+
+    def _ask_cluster_id(self, connection: ControllerConnection) -> None:
+        if "DescribeCluster" not in connection.versions:
+            return
+        request = {"endpoint_type": _CONTROLLERS}
+        answer = connection.call("DescribeCluster", request, timeout_s=TIMEOUT_S)
+        if not answer["error_code"]:
+            self.cluster_id = answer["cluster_id"] or None
 
 
 def sample_of(answer: Values) -> QuorumSample | None:

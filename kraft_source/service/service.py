@@ -202,6 +202,11 @@ class KraftService:
         self._observing.taken(item)
         if item.run != self._observing.run:
             return
+        cluster_id = self._observing.sampler.cluster_id
+        if cluster_id is not None:
+            self._watcher.name_cluster(cluster_id, now)
+            if self._watcher.restart_at is not None:
+                return
         status = self._observing.status
         leader = None if status is None else status.leader
         self._watcher.handle_released(item.released, leader, now)
@@ -261,7 +266,10 @@ class KraftService:
         self._problem = status.problem
 
     def _update_metrics(self, status: ObserverStatus | None) -> None:
-        self._metrics.leads = self._watcher.leads
+        if self._watcher.leads is not self._metrics.leads:
+            self._metrics.leads = self._watcher.leads
+            text = "this watcher writes the log" if self._watcher.leads else "another one writes"
+            self._log.info(text, generation=self._watcher.generation, end=self._watcher.published)
         if time.monotonic() < self._metrics_at:
             return
         self._metrics_at = time.monotonic() + METRICS_INTERVAL_S

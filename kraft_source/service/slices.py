@@ -47,6 +47,9 @@ from kraft_source.wire.records import Record
 MAX_SLICE_RECORDS = 500
 """Records in one slice, outside of transactions: about as many bytes as a message of the log has."""
 
+MAX_SPAN_MS = 10_000
+"""The longest time that one covers there: what is judged by time is judged at its end."""
+
 ABOUT_BROKERS = (
     RegisterBroker,
     UnregisterBroker,
@@ -75,7 +78,7 @@ class _Piece(NamedTuple):
     unknown: Mapping[str, int]
 
 
-class SliceMaker:
+class RecordMaker:
     """Makes the records of one watcher in one generation, from a place in the metadata log on."""
 
     def __init__(
@@ -111,6 +114,10 @@ class SliceMaker:
         self._snapshot_at = 0
         self._parts = 0
         self._unknown = Counter[str]()
+
+    def name_cluster(self, cluster_id: str) -> None:
+        """Put the cluster's id, which has become known, into the records to come."""
+        self._fields["cluster_id"] = cluster_id
 
     @property
     def released(self) -> int:
@@ -161,7 +168,8 @@ class SliceMaker:
             is_cut = not (was_open or batch.is_in_transaction)
             for piece in _pieces(batch, MAX_SLICE_RECORDS if is_cut else len(batch.records)):
                 is_full = count and count + len(piece.records) > MAX_SLICE_RECORDS
-                if is_full and not was_open:
+                is_late = pieces and batch.at - pieces[0].batch.at > MAX_SPAN_MS
+                if (is_full or is_late) and not was_open:
                     yield from self._fitting_slices(pieces)
                     pieces, count = [], 0
                 pieces.append(piece)

@@ -27,7 +27,7 @@ from controller_model.records.views import ClusterView
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import AnotherHistory, Committed, Released
 from kraft_source.service.published_log import SLICE, PublishedLog, PublishedRecord
-from kraft_source.service.slices import Made, SliceMaker
+from kraft_source.service.slices import Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from pipeline.runtime import ConflictError
 
@@ -84,7 +84,7 @@ class MetadataWatcher:
         self._heartbeat_due = now
         self._heard = now
         """When another watcher of this generation was heard; the past if none ever was."""
-        self._moved = now
+        self._moved = self._ticked = now
         self._replaced = now - REPLACED_MS - 1
         """When another watcher was replaced that lives, but did not write what it should."""
         self._repetitions = 0
@@ -136,6 +136,16 @@ class MetadataWatcher:
         self._go_on_from(place)
         self.restart_at = None
         return place
+
+    def name_cluster(self, cluster_id: str, now: int) -> None:
+        """Note the cluster's id, which a controller has told; the topic may hold another cluster under our name."""
+        if self._cluster_id is not None:
+            return
+        self._cluster_id = cluster_id
+        self.maker.name_cluster(cluster_id)
+        is_same = self.log.generation == self.generation
+        if is_same and self.log.cluster_id not in {None, cluster_id}:
+            self._begin_history(now)
 
     def handle_released(self, released: Released, leader: EpochLeader | None, now: int) -> None:
         """Take what an observer has released."""
@@ -215,6 +225,10 @@ class MetadataWatcher:
     def tick(self, sight: Sight, now: int) -> None:
         """Decide what depends on time alone."""
         self._drop_published(now)
+        if now - self._ticked > SILENCE_MS and not self.leads:
+            # This process was paused: what others have sent in the meantime is still to be read.
+            self._heard = self._moved = now
+        self._ticked = now
         has_other = now - self._heard <= SILENCE_MS
         if sight.unreachable_since is not None and has_other:
             self.leads = False
@@ -266,8 +280,8 @@ class MetadataWatcher:
         is_same = self.log.generation == self.generation
         return self.log.end.end_offset if is_same and self.log.end is not None else 0
 
-    def _new_maker(self, place: EpochEnd) -> SliceMaker:
-        return SliceMaker(self._cluster, self.name, self._cluster_id, self.generation, place)
+    def _new_maker(self, place: EpochEnd) -> RecordMaker:
+        return RecordMaker(self._cluster, self.name, self._cluster_id, self.generation, place)
 
     def _go_on_from(self, place: EpochEnd) -> None:
         """Make records from a place on; what waits is made again."""

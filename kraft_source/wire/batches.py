@@ -14,6 +14,9 @@ import google_crc32c
 HEADER_BYTES = 61
 """Bytes of a batch before its first record."""
 
+MAX_BATCH_BYTES = 16 * 2**20
+"""A larger batch is damage: the active controller writes 8 MiB at most (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
+
 _PREFIX = struct.Struct(">qii")
 _PREFIX_BYTES = 12
 """The base offset and the length, which the length itself does not count."""
@@ -49,9 +52,9 @@ def split_batches(data: bytes, start: int = 0) -> Iterator[RecordBatch]:
     """Yield the complete batches in `data`, from `start` on; raise CorruptBatchError at the first that is damaged."""
     while len(data) - start >= HEADER_BYTES:
         end = start + _PREFIX_BYTES + _PREFIX.unpack_from(data, start)[1]
-        if end - start < HEADER_BYTES:
+        if not HEADER_BYTES <= end - start <= MAX_BATCH_BYTES:
             raise CorruptBatchError(
-                f"a batch of {end - start} bytes, fewer than its header has: the log is damaged"
+                f"a batch of {end - start} bytes, and not {HEADER_BYTES} to {MAX_BATCH_BYTES}: the log is damaged"
             )
         if end > len(data):
             return

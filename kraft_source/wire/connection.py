@@ -172,7 +172,7 @@ class ControllerConnection:
             raise RefusedError(f"refuses ApiVersions ({error_name(answer['error_code'])})")
         theirs = {each["api_key"]: each for each in answer["api_keys"]}
         self.versions = dict(_IN_EVERY_KAFKA)
-        for name in ("Fetch", "FetchSnapshot", "DescribeQuorum"):
+        for name in ("Fetch", "FetchSnapshot", "DescribeQuorum", "DescribeCluster"):
             message = MESSAGES[f"{name}Request"]
             known = theirs.get(message.api_key)
             if known is None:

@@ -213,6 +213,25 @@ MESSAGES: dict[str, Message] = {
             )),
         )),
     )),
+    "DescribeClusterRequest": Message(60, (1, 1), 1, (
+        Field("include_cluster_authorized_operations", "bool"),
+        Field("endpoint_type", "int8", default=1),
+    )),
+    "DescribeClusterResponse": Message(60, (1, 1), 1, (
+        Field("throttle_time_ms", "int32"),
+        Field("error_code", "int16"),
+        Field("error_message", "string", is_nullable=True),
+        Field("endpoint_type", "int8", default=1),
+        Field("cluster_id", "string"),
+        Field("controller_id", "int32", default=-1),
+        Field("brokers", "[]DescribeClusterBroker", fields=(
+            Field("broker_id", "int32"),
+            Field("host", "string"),
+            Field("port", "int32"),
+            Field("rack", "string", is_nullable=True),
+        )),
+        Field("cluster_authorized_operations", "int32", default=-2147483648),
+    )),
 }
 """Requests, responses and their headers."""
 

@@ -10,7 +10,13 @@ from collections.abc import Iterable
 
 from controller_model.metrics.catalogue import CATALOGUE
 from tools.docs.markdown import page, plain, table
-from tools.docs.parts_metrics import OwnMetric, exporter_metrics, fold_metrics, watcher_metrics
+from tools.docs.parts_metrics import (
+    OwnMetric,
+    exporter_metrics,
+    fold_metrics,
+    kraft_watcher_metrics,
+    watcher_metrics,
+)
 
 ABOUT = """What the exporter serves at `/metrics` about each watched cluster. A figure that is not known
 has no sample: it is never 0 instead. Each part's metrics about itself follow below."""
@@ -22,6 +28,11 @@ PARTS = (
         "The watcher about itself",
         "On its own port (`watcher_metrics_port`), one series for each cluster that it watches.",
         watcher_metrics,
+    ),
+    (
+        "The watcher of a KRaft cluster about itself",
+        "On its own port (`watcher_metrics_port`).",
+        kraft_watcher_metrics,
     ),
     ("The fold about itself", "On its own port (`stream_metrics_port`).", fold_metrics),
     (

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from exporter.core.metrics import ExporterMetrics
+from kraft_source.service.metrics import KraftWatcherMetrics
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
 from web.health import PartHealth
@@ -36,6 +37,14 @@ def watcher_metrics() -> tuple[OwnMetric, ...]:
     """Return the metrics that the watcher serves on its own port."""
     registry = CollectorRegistry()
     WatcherMetrics(registry, ANY_CLUSTER, bool)
+    PartHealth(registry, lambda: 0.0)
+    return tuple(_described(registry))
+
+
+def kraft_watcher_metrics() -> tuple[OwnMetric, ...]:
+    """Return the metrics that the watcher of a KRaft cluster serves on its own port."""
+    registry = CollectorRegistry()
+    KraftWatcherMetrics(registry, ANY_CLUSTER, bool)
     PartHealth(registry, lambda: 0.0)
     return tuple(_described(registry))
 

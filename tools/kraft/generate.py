@@ -31,6 +31,7 @@ REQUESTS = {
     "Fetch": (16, 18),
     "FetchSnapshot": (0, 0),
     "DescribeQuorum": (1, 2),
+    "DescribeCluster": (1, 1),
 }
 """The versions that the observer sends. Fetch 16 is the first whose answers name the leader's address."""
 MESSAGES = {

@@ -123,7 +123,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     quorum: KraftCluster, pipeline_broker: KraftBroker, tmp_path: Path
 ) -> None:
     """No hole, no anomaly, no third copy; what is folded is what a broker says."""
-    settings = settings_for(quorum, pipeline_broker)
+    settings = settings_for(quorum, pipeline_broker, controller_cluster_id="")
     admin = AdminClient({"bootstrap.servers": quorum.bootstrap_servers})
     published = PublishedRecords(settings)
     watchers = [
@@ -177,6 +177,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     assert log.incomplete_since is None
     assert log.verified_at is not None
     assert {each.generation for each in published.records} == {1}
+    assert {each.cluster_id for each in published.records} == {quorum.quorum.cluster_id}
     assert heartbeat.quorum is not None
     assert {each.replica_id for each in heartbeat.quorum.voters} == set(quorum.controllers)
     slices = [each for each in published.records if isinstance(each, MetadataSlice)]
@@ -210,6 +211,14 @@ def test_a_late_watcher_publishes_a_snapshot_and_what_follows(
     watcher = WatcherProcess(settings, log_path, module="kraft_source")
     try:
         wait_until(lambda: shown(fold_of(published.read())), lambda seen: seen == truth(admin))
+        stranger_log = tmp_path / "stranger.log"
+        stranger = WatcherProcess(
+            settings.model_copy(update={"controller_cluster_id": "A" * 22, "fail_fast": True}),
+            stranger_log,
+            module="kraft_source",
+        )
+        assert wait_until(lambda: stranger.exit_code, lambda code: code is not None) == 3
+        assert "belongs to another cluster" in stranger_log.read_text().splitlines()[-1]
         watcher.end()
         create(admin, "unwatched")
         watcher = WatcherProcess(settings, log_path, module="kraft_source")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError, Producer
 
@@ -16,6 +17,7 @@ from source_log import beats
 from source_log.beats import DENIED_PAUSE_MS, TIMEOUT_MS, Beats
 from source_log.config import SourceSettings
 from tests.support.producer import AnsweredProducer
+from tests.support.samples import beat
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -124,3 +126,15 @@ def test_a_refusal_is_reported_once_and_tried_again_later(sending: Sending) -> N
     assert not sending.beats.refused
     sending.send(4_000 + 2 * DENIED_PAUSE_MS)
     assert len(sending.sent) == 5
+
+
+def test_beats_go_on_behind_those_of_another_watcher_of_the_generation(sending: Sending) -> None:
+    """Readers take only larger numbers; those of an earlier generation do not count."""
+    other = beat(1, generation=2)
+    sending.beats.continue_from(msgspec.structs.replace(other, generation=1, number=900))
+    sending.beats.continue_from(msgspec.structs.replace(other, number=40))
+    sending.beats.continue_from(msgspec.structs.replace(other, number=30))
+    sending.send(0)
+    sending.kafka.answer()
+    sending.send(1_000, generation=3)
+    assert [(each.generation, each.number) for each in sending.sent] == [(2, 41), (3, 1)]

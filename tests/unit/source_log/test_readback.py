@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError
 
 from controller_model.kafka.ids import AsOf
-from controller_model.records.views import ClusterView, encode_view
+from controller_model.records.views import ClusterView, WatcherBeat, encode_view
 from pipeline.kafka_errors import MISSING_S, TopicReadError
 from pipeline.runtime import Backoff
 from pipeline.settings import load
@@ -20,7 +22,15 @@ from pipeline.topics import EnsuredTopics, topic_names
 from source_log import readback as readback_module
 from source_log.config import SourceSettings
 from source_log.generation_fencing import OtherWatcher
-from source_log.readback import FIRST_TAIL, MAX_TAIL, History, ReadBack, Readback, ViewsCut
+from source_log.readback import (
+    FIRST_TAIL,
+    MAX_TAIL,
+    DecodeRecords,
+    History,
+    ReadBack,
+    Readback,
+    ViewsCut,
+)
 from tests.support.hostile import WIDE, with_a_number
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 from tests.support.samples import beat, cluster_view
@@ -34,11 +44,13 @@ LOG: Place = (NAMES.changes, 0)
 MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
+def readback(
+    monkeypatch: pytest.MonkeyPatch, client: Client, decode: DecodeRecords | None = None
+) -> Readback:
     """Return the readback of watcher `me` of cluster `prod`."""
     use_client(monkeypatch, client)
     topics = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
-    return Readback(load(SourceSettings, cluster="prod"), topics, "me")
+    return Readback(load(SourceSettings, cluster="prod"), topics, "me", decode)
 
 
 def history_of(reading: Readback) -> History:
@@ -362,3 +374,39 @@ def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.M
     wait_until(lambda: client.polls, lambda left: not left)
     following.close()
     assert client.ends == [(7, 9), (8, 9)]
+
+
+def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own as well, in their order: they show that what it wrote is there. Other clusters' are left out."""
+
+    def decode(message: bytes) -> Sequence[OtherWatcher]:
+        return msgspec.json.decode(message, type=list[OtherWatcher])
+
+    def beat_of(offset: int, watcher: str) -> Message:
+        value = encode_view(beat(offset, watcher=watcher))
+        return Message(VIEWS, offset, key=b"prod/watcher", value=value)
+
+    client = Client(
+        [beat_of(3, "she"), beat_of(4, "he")],
+        [change(6, 1, "me"), change(7, 2, "she", "other")],
+        ends=((3, 5), (6, 8)),
+    )
+    following = readback(monkeypatch, client, decode)
+    history = history_of(following)
+    assert [each.watcher for each in history.records] == ["me"]
+    assert history.beat is not None
+    assert (history.generation, history.beat.watcher) == (1, "he")
+    client.polls += [[beat_of(5, "me"), beat_of(6, "she"), change(8, 1, "me"), change(9, 1, "she")]]
+    items = Items()
+    following.follow(items.put)
+    heard = next_item(items)
+    assert isinstance(heard, WatcherBeat)
+    assert heard.watcher == "she"
+    assert [next_item(items) for _ in range(2)] == [
+        OtherWatcher("prod", "me", 1, 7),
+        OtherWatcher("prod", "she", 1, 7),
+    ]
+    following.check()
+    following.close()

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from kcm.cli.parts import EXPORT, PARTS, WATCH, Part, import_service, suspicious_variables
+from kcm.cli.parts import (
+    EXPORT,
+    KRAFT_WATCH,
+    PARTS,
+    WATCH,
+    Part,
+    import_service,
+    load_all,
+    suspicious_variables,
+    watch_part,
+)
+from kraft_source.config import KraftSettings
 from pipeline.runtime import EnvironmentProblemError
 from pipeline.settings import PipelineSettings
 from tests.support.commands import complaint
@@ -85,3 +96,24 @@ def test_shared_settings_are_the_same_in_all_parts() -> None:
     for part in PARTS:
         for name, field in PipelineSettings.model_fields.items():
             assert part.settings.model_fields[name].description == field.description
+
+
+@pytest.mark.parametrize("verb", ["watch", "up"])
+def test_a_watcher_is_told_one_cluster(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two kinds of clusters, or none, are refused in one line that says what to give; a bad value comes first."""
+    assert complaint(capsys, verb).startswith("no cluster to watch is named: give --zookeeper")
+    monkeypatch.setenv("KCM_ZOOKEEPER", "zk:2181")
+    both = complaint(capsys, verb, "--controllers", "c1:9093")
+    assert both.startswith("environment variable KCM_ZOOKEEPER and option --controllers: ")
+
+
+def test_the_settings_decide_which_watcher_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper's where none is named."""
+    assert watch_part(None, {}) is WATCH
+    assert watch_part(None, {"controllers": "c1:9093"}) is KRAFT_WATCH
+    assert watch_part(None, {"controllers": ""}) is WATCH
+    monkeypatch.setenv("KCM_CONTROLLERS", "c1:9093")
+    assert watch_part(None, {}) is KRAFT_WATCH
+    assert isinstance(load_all(None, {}).watch, KraftSettings)

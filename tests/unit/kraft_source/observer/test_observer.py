@@ -83,12 +83,10 @@ class Play:
         self.now += after_s
         return list(self.observer.handle_answer(ask.endpoint, answer, self.now))
 
-    def fail(self, *, is_refusal: bool = False, is_late: bool = False) -> ControllerEndpoint:
+    def fail(self, **how: bool) -> ControllerEndpoint:
         """Ask, let it fail, and return who was asked."""
         ask = self.ask()
-        self.observer.handle_failure(
-            ask.endpoint, "it is gone", self.now, is_refusal=is_refusal, is_late=is_late
-        )
+        self.observer.handle_failure(ask.endpoint, "it is gone", self.now, **how)
         return ask.endpoint
 
 
@@ -112,6 +110,14 @@ def test_any_voter_leads_to_the_leader() -> None:
     assert then.request == Fetch(40, 3, 5, MAX_WAIT_MS, -1)
     assert then.timeout_s == MIN_TIMEOUT_S + MAX_WAIT_MS / 1000
     assert play.observer.status.leader == (3, 5)
+
+
+def test_a_controller_may_have_the_id_0() -> None:
+    """It is an id like any other, and -1 is none."""
+    play = Play()
+    play.answer(FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH, EpochLeader(0, 5), {0: C}))
+    assert play.ask().endpoint == C
+    assert play.observer.status.leader == (0, 5)
 
 
 def test_the_bootstrap_address_of_the_leader_itself_is_enough() -> None:
@@ -141,6 +147,13 @@ def test_records_are_released_when_they_are_committed() -> None:
     assert play.observer.status.high_watermark == -1
 
 
+def test_the_leader_names_itself() -> None:
+    """A probe that meets the leader itself learns from its answer who that is."""
+    play = Play()
+    play.observer.handle_answer(A, FetchAnswer(leader=EpochLeader(1, 0)), play.now)
+    assert play.observer.status.leader == (1, 0)
+
+
 def test_an_older_kafka_is_asked_again_soon_and_not_for_ever() -> None:
     """Before version 18 a commit is told with the next answer only: short waits, a bounded number of them."""
     play = following()
@@ -154,6 +167,17 @@ def test_an_older_kafka_is_asked_again_soon_and_not_for_ever() -> None:
     play.answer(FetchAnswer(high_watermark=1), after_s=1)
     play.answer(FetchAnswer(records=batch(1), high_watermark=1))
     assert play.fetch().max_wait_ms == FOLLOW_UP_MS
+
+
+def test_under_load_each_commit_is_asked_for_soon() -> None:
+    """As long as records are committed, those that follow them do not use up the short waits."""
+    play = following()
+    play.answer(FetchAnswer(records=batch(0), high_watermark=0))
+    for number in range(1, 2 * FOLLOW_UPS):
+        assert play.fetch().max_wait_ms == FOLLOW_UP_MS
+        play.observer.handle_answer(
+            B, FetchAnswer(records=batch(number), high_watermark=number), play.now
+        )
 
 
 def test_a_first_answer_may_hold_what_is_not_committed() -> None:
@@ -181,6 +205,14 @@ def test_a_leader_that_resigns_is_not_asked_without_a_pause() -> None:
     assert play.observer.status.problem.endswith("answers 6 NOT_LEADER_OR_FOLLOWER")
     play.answer(named(1, 6, ErrorCode.FENCED_LEADER_EPOCH))
     assert (play.ask().endpoint, play.fetch().leader_epoch) == (A, 6)
+
+
+def test_a_leader_that_stops_and_names_nobody_is_left() -> None:
+    """Others know who follows it."""
+    play = following()
+    play.answer(FetchAnswer(ErrorCode.BROKER_NOT_AVAILABLE))
+    assert play.pause() == PAUSE_S
+    assert {play.ask().endpoint, play.ask().endpoint} == {A, B}
 
 
 def test_a_leader_that_answers_at_once_without_news_is_not_asked_without_a_pause() -> None:
@@ -234,7 +266,7 @@ def test_one_voter_of_our_epoch_is_enough_against_those_of_older_ones() -> None:
     for number in range(20):
         epoch, leader = ((1, 1), (5, -1))[number % 2]
         assert play.answer(named(leader, epoch)) == []
-        play.now += 5.0
+        play.now += 4.0
     play.fail()
     for _ in range(20):
         assert (
@@ -249,6 +281,7 @@ def test_no_leader_is_what_a_voter_says_of_a_newer_epoch() -> None:
     play.fail()
     play.answer(named(-1, 5))
     assert play.observer.status.no_leader_since is None
+    assert play.observer.status.leader == (2, 5)
     play.pause()
     play.answer(named(-1, 6, ErrorCode.FENCED_LEADER_EPOCH))
     began = play.now
@@ -382,6 +415,14 @@ def reading() -> Play:
     play.answer(FetchAnswer(snapshot=EpochEnd(30, 4), high_watermark=50))
     assert play.ask() == Ask(B, FetchSnapshot(EpochEnd(30, 4), 0, 5), MIN_TIMEOUT_S)
     return play
+
+
+def test_a_damaged_part_of_a_snapshot_is_not_gone_on_from() -> None:
+    """The next request is for the log again, whatever the leader answers to it then."""
+    data, play = snapshot_bytes(EpochEnd(30, 4)), reading()
+    assert play.answer(SnapshotAnswer(0, None, len(data), 0, b"\1" * 500)) == []
+    play.observer.handle_answer(A, FetchAnswer(records=batch(0), high_watermark=0), play.now)
+    assert play.fetch().offset == 1
 
 
 def test_after_a_snapshot_the_log_goes_on_at_its_end() -> None:

@@ -28,7 +28,7 @@ from kraft_source.observer.released import (
     SnapshotOpened,
 )
 from kraft_source.service import slices
-from kraft_source.service.slices import MAX_SLICE_RECORDS, Made, SliceMaker
+from kraft_source.service.slices import MAX_SLICE_RECORDS, Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from tests.support.metadata_log import uuid_of
 
@@ -36,9 +36,9 @@ CHANGE = PartitionChange(0, uuid_of(1), leader=-1)
 FENCED = BrokerRegistrationChange(1, 7, fenced=True)
 
 
-def maker(start: EpochEnd = NOTHING) -> SliceMaker:
+def maker(start: EpochEnd = NOTHING) -> RecordMaker:
     """Return a maker of generation 1."""
-    return SliceMaker("prod", "w1", None, 1, start)
+    return RecordMaker("prod", "w1", None, 1, start)
 
 
 def batch(
@@ -94,6 +94,15 @@ def test_a_new_epoch_begins_a_new_slice_after_what_waited_of_the_old_one() -> No
     old, new = made_of(made.handle_released(Committed(batches, 2), None))
     assert (old.first, old.last, old.epoch, old.observed_at) == (0, 0, 1, 0)
     assert (new.first, new.last, new.after_epoch, new.epoch) == (1, 1, 1, 4)
+
+
+def test_a_slice_covers_some_seconds_at_most() -> None:
+    """Of a log that is read late, what depends on time is judged as when it happened."""
+    batches = [batch(each, each, at=each * 4_000) for each in range(7)]
+    parts = made_of(
+        maker().handle_released(Committed([*batches, batch(7, 7, (7, CHANGE), at=28_000)], 8), None)
+    )
+    assert [(each.first, each.last) for each in parts][:2] == [(0, 2), (3, 5)]
 
 
 def test_each_part_of_a_large_batch_names_what_the_rest_says_of_brokers() -> None:

@@ -164,6 +164,17 @@ def test_it_takes_over_from_one_that_is_silent_and_from_one_that_does_not_write(
     assert not stuck.leads
 
 
+def test_one_that_was_paused_listens_before_it_takes_over() -> None:
+    """What the other has sent in the meantime is still to be read."""
+    made = watcher(is_alone=False)
+    made.handle_released(committed(0), None, 1)
+    for now in (20_000, 20_000 + SILENCE_MS):
+        made.tick(SIGHT, now)
+        assert not made.leads
+    made.tick(SIGHT, 20_001 + SILENCE_MS)
+    assert made.leads
+
+
 @pytest.mark.parametrize(("other", "leads"), [("w1", False), ("w9", True)])
 def test_of_two_that_write_the_one_whose_name_sorts_last_stops(other: str, *, leads: bool) -> None:
     """Both hear the other's beats, and both decide the same."""
@@ -291,6 +302,7 @@ def test_a_snapshot_that_the_observer_gives_up_is_not_left_half_written() -> Non
     unseen = watcher(is_alone=False)
     unseen.handle_released(SnapshotOpened(EpochEnd(10, 1), 900), None, 1)
     unseen.handle_released(committed(0), None, 2)
+    unseen.tick(SIGHT, SILENCE_MS)
     unseen.tick(SIGHT, SILENCE_MS + 1)
     assert slices(popped(unseen)) == [(0, 0)]
 
@@ -328,7 +340,8 @@ def test_a_snapshot_that_the_topic_holds_is_not_written_again() -> None:
     made.handle_released(SnapshotChunk([LEVEL], {}), None, 200)
     made.handle_released(SnapshotComplete(EpochEnd(10, 1)), None, 200)
     made.handle_released(committed(10), None, 300)
-    made.tick(SIGHT, 100 + SILENCE_MS + 1)
+    made.tick(SIGHT, 300)
+    made.tick(SIGHT, 300 + SILENCE_MS)
     assert [type(each) for each in popped(made)] == [MetadataSlice]
 
 
@@ -340,3 +353,15 @@ def test_what_is_made_is_what_is_encoded() -> None:
     assert each is not None
     (read,) = decode_published(b"[" + each.data + b"]")
     assert (read.record, read.first, read.last, read.epoch) == ("metadata_slice", 0, 0, 1)
+
+
+def test_an_id_that_is_learnt_late_is_in_what_follows_and_may_show_another_cluster() -> None:
+    """The topic's records of a cluster that was made anew are another history."""
+    made = watcher()
+    made.handle_released(committed(0), None, 1)
+    made.name_cluster(ID, 2)
+    made.handle_released(committed(1), None, 3)
+    assert [each.cluster_id for each in popped(made)] == [None, ID]
+    other = watcher(records=[written(0, 9, cluster_id=OTHER_ID)])
+    other.name_cluster(ID, 100_000)
+    assert (other.generation, other.restart_at) == (2, NOTHING)

@@ -47,6 +47,7 @@ def test_each_damaged_bit_is_noticed(bit: int) -> None:
         (57, b"\x00\x00\x00\x03", "has 3 records, but its last is number 1"),
         (8, b"\x00\x00\x00\x05", "a batch of 17 bytes"),
         (8, b"\xff\xff\xff\xff", "a batch of 11 bytes"),
+        (8, b"\x01\x00\x00\x00", "a batch of 16777228 bytes"),
     ],
 )
 def test_what_no_metadata_log_holds_is_refused(place: int, value: bytes, says: str) -> None:
