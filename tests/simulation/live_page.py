@@ -178,7 +178,7 @@ class Browser:
         self.manner = rng.choices(list(Manner), (6, 3, 1))[0]
         self.shown: dict[str, Any] = {}
         self.etag: str | None = None
-        self.is_live = self.is_open = False
+        self.is_live = self.is_open = self.is_asking = False
         self.opened_at = self.answered_at = self.prompt_since = clock.now
         self._pages += 1
         page = self._pages
@@ -203,11 +203,12 @@ class Browser:
         """Close the page: what still arrives is not shown."""
         self._pages += 1
         self._polls += 1
-        self.is_open = self.is_live = False
+        self.is_open = self.is_live = self.is_asking = False
 
     def poll(self) -> None:
         """Ask the server now, whatever was planned or asked before."""
         self._polls += 1
+        self.is_asking = True
         number, server, clock = self._polls, self._viewers.server, self._world.clock
         began = clock.now
         query = "" if self.asked is None else f"?cluster={quote(self.asked)}"
@@ -227,6 +228,7 @@ class Browser:
         clock.after(GIVE_UP_MS, give_up)
 
     def _plan(self, wait_ms: int) -> None:
+        self.is_asking = False
         number = self._polls = self._polls + 1
         self._world.clock.after(wait_ms, lambda: self.poll() if number == self._polls else None)
 
@@ -238,8 +240,8 @@ class Browser:
         self._plan(0 if self._viewers.is_quiet else wait)
 
     def lose(self) -> None:
-        """Lose the connection."""
-        if self.is_open:
+        """Lose the connection, if an answer is waited for."""
+        if self.is_asking:
             self._fail()
 
     def rest(self) -> None:

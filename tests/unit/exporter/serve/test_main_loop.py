@@ -209,6 +209,36 @@ def test_troubles_of_reading_are_logged_by_their_severity() -> None:
     ]
 
 
+def test_a_topic_that_is_read_again_is_read_once_its_own_partitions_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their former ends say nothing, and its beats are of any age until then."""
+    reading = following()
+    source: Any = Source({})
+    source.reader.reopen = lambda **_places: None
+    are_live: list[bool] = []
+    monkeypatch.setattr(
+        reading.state, "note_beat", lambda _beat, *, is_live: are_live.append(is_live)
+    )
+
+    def read(*at_end: Place) -> None:
+        reading.now += 1_000
+        reading.apply(record(beat(1, sent_steady=T0)))
+        reading.loop._handle_batch(source, ReadBatch([], list(at_end), []))
+
+    read(*PLACES)
+    read_at = reading.now
+    assert reading.state.status.read_at == read_at
+    lost = Notice(ReadTrouble.CUT, (VIEWS, 1), "gone")
+    reading.loop._handle_batch(source, ReadBatch([], [], [lost]))
+    read((VIEWS, 1), (EVENTS, 0), (EVENTS, 1))
+    assert reading.state.status.read_at == read_at
+    read((VIEWS, 0))
+    assert reading.state.status.read_at == reading.now
+    read((VIEWS, 0))
+    assert are_live == [True, False, False, True]
+
+
 def test_a_kafka_failure_is_in_the_status_until_kafka_answers() -> None:
     """The status has its text; the log has one line when it begins and one when it ends."""
     reading, source = following(), Source({})
