@@ -11,25 +11,19 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
-from controller_model.kafka.metadata_records import MetadataRecord, SnapshotHeader
+from controller_model.kafka.metadata_records import SnapshotHeader
 from controller_model.records.decoding import DECODING_ERRORS
-from controller_model.records.metadata_log import (
-    METADATA_LOG_VERSION,
-    NO_EPOCH,
-    AnyMetadataRecord,
-    SnapshotFinished,
-    SnapshotPart,
-    SnapshotStarted,
-)
+from controller_model.records.metadata_log import NO_EPOCH
 from kraft_source.observer.held_log import HeldLog
+from kraft_source.observer.released import SnapshotChunk, SnapshotComplete, SnapshotOpened
 from kraft_source.proof import CommitProof, Prover, Replica
-from kraft_source.slices import MAX_RECORDS, SliceMaker
+from kraft_source.slices import MAX_SLICE_RECORDS, Made, RecordMaker
 from kraft_source.wire.batches import CorruptBatchError, RecordBatch, split_batches
-from kraft_source.wire.messages import EpochEnd
+from kraft_source.wire.messages import EpochEnd, EpochLeader
 from kraft_source.wire.records import decode
 from pipeline.runtime import UsageError
 
@@ -37,8 +31,6 @@ NAME = "__cluster_metadata-0"
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """The topic id of `__cluster_metadata` (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID)."""
 GENERATION = 1
-MAX_BATCH_BYTES = 32 << 20
-"""No batch is as large: Kafka's have at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 
 _READ_BYTES = 4 << 20
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
@@ -63,7 +55,7 @@ class SnapshotFile(NamedTuple):
 
 
 Piece = RecordBatch | SnapshotFile | Damage
-Read = AnyMetadataRecord | Damage
+Read = Made | Damage
 
 
 class MetadataFolder:
@@ -125,36 +117,36 @@ class MetadataFolder:
 
         No slice has both offsets that are proven committed and others.
         """
-        maker = SliceMaker(
-            cluster=cluster,
-            watcher=str(self.path),
-            generation=GENERATION,
-            cluster_id=self.cluster_id,
-            cut_at=proof.end,
-        )
-        held = HeldLog(EpochEnd(0, NO_EPOCH))
+        start = EpochEnd(0, NO_EPOCH)
+        maker = RecordMaker(cluster, str(self.path), self.cluster_id, GENERATION, start)
+        held = HeldLog(start)
         for path in self._packed:
             yield Damage(f"{path} is compressed: unpack it, and read the folder again")
         try:
             for piece in self._pieces():
                 if not isinstance(piece, RecordBatch):
-                    yield from maker.cut()
+                    yield from maker.flush()
                 if isinstance(piece, Damage):
                     yield piece
                 elif isinstance(piece, SnapshotFile):
-                    yield from self._snapshot_records(piece, cluster)
-                    maker.begin_after(piece.epoch)
+                    yield from self._snapshot_records(piece, maker)
                     held = HeldLog(EpochEnd(piece.end, piece.epoch))
                 else:
                     if piece.offset != held.end.end_offset:  # a log without its beginning
                         held = HeldLog(EpochEnd(piece.offset, piece.epoch))
                     held.append(piece.data, piece.epoch)
                     for batch in held.release(piece.last_offset + 1):
+                        if batch.offset == proof.end:
+                            yield from maker.flush()
                         yield from maker.add(batch)
-            yield from maker.cut()
+                    # A transaction is released as a whole; a log without a kept record is read in slices as well.
+                    if maker.released - maker.end >= MAX_SLICE_RECORDS:
+                        yield from maker.flush()
         except CorruptBatchError as error:
-            yield from maker.cut()
+            yield from maker.flush()
             yield Damage(f"{self.path}: {error}; {_COPY_AGAIN}")
+        else:
+            yield from maker.flush()
         if held.end != held.released:
             yield Damage(
                 f"{self.path}: the transaction that begins at offset {held.released.end_offset} does not end: nothing "
@@ -284,39 +276,25 @@ class MetadataFolder:
             self._bad[snapshot.path] = damage or ""
         return self._bad[snapshot.path] or None
 
-    def _snapshot_records(
-        self, snapshot: SnapshotFile, cluster: str
-    ) -> Iterator[AnyMetadataRecord]:
+    def _snapshot_records(self, snapshot: SnapshotFile, maker: RecordMaker) -> Iterator[Made]:
         """Yield the snapshot as records of kcm's log."""
         batches = (each for each in _batches_of(snapshot.path) if isinstance(each, RecordBatch))
         found = [decode(each) for each in batches]
-        decoded = [record for each in found for _, record in each.records]
+        records = [record for each in found for _, record in each.records]
         unknown: Counter[str] = Counter()
         for each in found:
             unknown.update(each.unknown)
-        header = next((each for each in decoded if isinstance(each, SnapshotHeader)), None)
-        kept = [cast("MetadataRecord", record) for record in decoded if record is not header]
-        parts = [kept[at : at + MAX_RECORDS] for at in range(0, len(kept), MAX_RECORDS)]
-        place: dict[str, Any] = {
-            "v": METADATA_LOG_VERSION,
-            "cluster": cluster,
-            "watcher": str(self.path),
-            "generation": GENERATION,
-            "observed_at": header.last_contained_log_timestamp if header else 0,
-            "end": snapshot.end,
-            "epoch": snapshot.epoch,
-        }
-        yield SnapshotStarted(**place, cluster_id=self.cluster_id)
-        for number, part in enumerate(parts, start=1):
-            yield SnapshotPart(**place, number=number, records=tuple(part))
+        header = next((each for each in records if isinstance(each, SnapshotHeader)), None)
+        at = 0 if header is None else header.last_contained_log_timestamp
+        end = EpochEnd(snapshot.end, snapshot.epoch)
         leader = self._leaders.get(snapshot.epoch)
-        yield SnapshotFinished(
-            **place,
-            parts=len(parts),
-            leader=leader,
-            leader_epoch=None if leader is None else snapshot.epoch,
-            unknown=unknown,
-        )
+        known = None if leader is None else EpochLeader(leader, snapshot.epoch)
+        for released in (
+            SnapshotOpened(end, at),
+            SnapshotChunk(records, unknown),
+            SnapshotComplete(end),
+        ):
+            yield from maker.handle_released(released, known)
 
 
 def _may_follow(batch: RecordBatch, epoch: int) -> bool:
@@ -329,12 +307,11 @@ def _batches_of(path: Path) -> Iterator[RecordBatch | Damage]:
 
     It is read, and not mapped into memory: Kafka may cut off the end of a file that is in use.
     """
-    done, data, is_over = 0, b"", False
+    done, data = 0, b""
     try:
         with path.open("rb") as file:
-            while not is_over and len(data) < MAX_BATCH_BYTES:
-                more = file.read(_READ_BYTES)
-                is_over, data, read = not more, data + more, 0
+            while more := file.read(_READ_BYTES):
+                data, read = data + more, 0
                 for batch in split_batches(data):
                     read += len(batch.data)
                     yield batch
@@ -345,9 +322,7 @@ def _batches_of(path: Path) -> Iterator[RecordBatch | Damage]:
     except CorruptBatchError as error:
         yield Damage(f"{path}, byte {done + read}: {error}; {_COPY_AGAIN}")
         return
-    if not is_over:
-        yield Damage(f"{path}, byte {done}: no batch is so large; {_COPY_AGAIN}")
-    elif data:
+    if data:
         yield Damage(
             f"{path} ends within a record batch, at byte {done} of {done + len(data)}: it was cut off, or copied while "
             "Kafka wrote to it"

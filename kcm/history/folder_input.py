@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller_model.records.metadata_log import MetadataSlice, encode_metadata
+from controller_model.records.metadata_log import MetadataSlice
 from kcm.history.replay_input import Line
 from kraft_source.folder import Damage, MetadataFolder
 from kraft_source.proof import CommitProof
@@ -14,5 +14,5 @@ def folder_lines(folder: MetadataFolder, cluster: str, proof: CommitProof) -> It
         if isinstance(read, Damage):
             yield Line(str(folder.path), b"", read.text)
         else:
-            begin = read.first if isinstance(read, MetadataSlice) else read.end
-            yield Line(f"{folder.path}, offset {begin}", encode_metadata(read))
+            offset = read.record.first if isinstance(read.record, MetadataSlice) else read.record.end
+            yield Line(f"{folder.path}, offset {offset}", read.data)

@@ -27,7 +27,7 @@ from controller_model.records.views import ClusterView
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import AnotherHistory, Committed, Released
 from kraft_source.service.published_log import SLICE, PublishedLog, PublishedRecord
-from kraft_source.service.slices import Made, RecordMaker
+from kraft_source.slices import Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from pipeline.runtime import ConflictError
 

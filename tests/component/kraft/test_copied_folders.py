@@ -16,6 +16,7 @@ from kcm.servers.quorum import METADATA_FOLDER, Leader
 from kcm.servers.supervisor import Supervisor
 from kraft_source.folder import MetadataFolder
 from kraft_source.proof import CommitProof
+from kraft_source.slices import Made
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_3_9
 from tests.support.waiting import wait_until
@@ -35,8 +36,8 @@ def copied(node: Node, into: Path) -> tuple[CommitProof, Values]:
     proof = folder.prove()
     return proof, {
         batch.offset_of(number): (each.epoch, record)
-        for each in folder.records("c", proof)
-        if isinstance(each, MetadataSlice)
+        for read in folder.records("c", proof)
+        if isinstance(read, Made) and isinstance(each := read.record, MetadataSlice)
         for batch in each.batches
         for number, record in enumerate(batch.records)
     }

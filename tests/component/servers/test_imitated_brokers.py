@@ -18,6 +18,7 @@ from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.quorum import METADATA_FOLDER
 from kcm.servers.supervisor import Supervisor
 from kraft_source.folder import MetadataFolder
+from kraft_source.slices import Made
 from tests.support.imitated_brokers import ImitatedBrokers
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KRAFTS, Release
@@ -29,8 +30,8 @@ def records_of(cluster: KraftCluster) -> Iterator[MetadataRecord]:
     (controller,) = cluster.controllers.values()
     folder = MetadataFolder(controller.log_dir / METADATA_FOLDER)
     for each in folder.records("c", folder.prove()):
-        if isinstance(each, MetadataSlice):
-            for batch in each.batches:
+        if isinstance(each, Made) and isinstance(each.record, MetadataSlice):
+            for batch in each.record.batches:
                 yield from batch.records
 
 

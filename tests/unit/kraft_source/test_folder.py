@@ -19,9 +19,9 @@ from controller_model.records.metadata_log import (
     SnapshotPart,
     SnapshotStarted,
 )
-from kraft_source.folder import MAX_BATCH_BYTES, NAME, Damage, MetadataFolder
+from kraft_source.folder import NAME, Damage, MetadataFolder
 from kraft_source.proof import CommitProof
-from kraft_source.slices import MAX_RECORDS
+from kraft_source.slices import MAX_SLICE_RECORDS, Made
 from pipeline.runtime import UsageError
 from tests.support.metadata_folders import ABANDONED, BROKER, VOTER, Truth, unpack
 from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
@@ -63,7 +63,7 @@ def read(path: Path) -> Found:
     found = list(folder.records("c", proof))
     damage = [each.text for each in found if isinstance(each, Damage)]
     assert all("\n" not in line for line in damage)
-    return Found(proof, [each for each in found if not isinstance(each, Damage)], damage)
+    return Found(proof, [each.record for each in found if isinstance(each, Made)], damage)
 
 
 @pytest.fixture(scope="module")
@@ -346,17 +346,23 @@ def test_a_log_that_does_not_continue_is_not_taken_for_one(copy: Copy) -> None:
 
 
 def test_a_long_log_is_read_in_slices(copy: Copy) -> None:
-    """Each ends with the batch that fills it, so that no message of kcm's log is too large."""
-    names = [str(number) for number in range(MAX_RECORDS - 1)]
+    """Each has a bounded number of records, also where one batch has more."""
+    names = [str(number) for number in range(MAX_SLICE_RECORDS)]
+    sizes = [200, 200, 200, *[MAX_SLICE_RECORDS] * 4]
+    places = [sum(sizes[:number]) for number in range(len(sizes))]
     copy.segment(
         0,
-        topics_batch(0, 1, *names),
-        topics_batch(MAX_RECORDS - 1, 1, "a", "b"),
-        topics_batch(MAX_RECORDS + 1, 1, "c"),
+        *(topics_batch(at, 1, *names[:size]) for at, size in zip(places, sizes, strict=True)),
+        topics_batch(sum(sizes), 1, *names, "one more"),
     )
     found = read(copy.path)
-    assert found.covered() == [(0, MAX_RECORDS), (MAX_RECORDS + 1, MAX_RECORDS + 1)]
-    assert len(found.topics()) == MAX_RECORDS + 2
+    assert found.covered() == [
+        (0, 399),
+        (400, 599),
+        *((at, at + MAX_SLICE_RECORDS - 1) for at in (*places[3:], sum(sizes))),
+        (sum(sizes) + MAX_SLICE_RECORDS,) * 2,
+    ]
+    assert len(found.topics()) == sum(sizes) + len(names) + 1
 
 
 def test_a_slice_covers_a_few_seconds(copy: Copy) -> None:
@@ -435,15 +441,13 @@ def test_a_batch_that_is_whole_and_can_not_be_read_ends_the_reading(copy: Copy) 
 
 
 def test_a_length_that_no_batch_has_ends_the_reading(copy: Copy) -> None:
-    """No memory is spent on it: nothing is as large."""
+    """What follows is not waited for: the length is damaged."""
     cut = topics_batch(1, 1, "b")
     huge = cut[:8] + struct.pack(">i", 2**31 - 1) + cut[12:]
-    path = copy.segment(0, topics_batch(0, 1, "a"), huge)
-    with path.open("ab") as file:
-        file.truncate(MAX_BATCH_BYTES + (8 << 20))
+    copy.segment(0, topics_batch(0, 1, "a"), huge)
     found = read(copy.path)
     assert found.topics() == ["a"]
-    assert "no batch is so large" in found.damage[0]
+    assert "a batch of 2147483659 bytes, and not 61 to 16777216" in found.damage[0]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from kraft_source.observer.released import (
     SnapshotOpened,
 )
 from kraft_source.service.published_log import PublishedRecord, decode_published
-from kraft_source.service.slices import Made
+from kraft_source.slices import Made
 from kraft_source.service.watcher import (
     REPAIR_MS,
     REPLACED_MS,

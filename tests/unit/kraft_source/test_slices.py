@@ -27,8 +27,8 @@ from kraft_source.observer.released import (
     SnapshotComplete,
     SnapshotOpened,
 )
-from kraft_source.service import slices
-from kraft_source.service.slices import MAX_SLICE_RECORDS, Made, RecordMaker
+from kraft_source import slices
+from kraft_source.slices import MAX_SLICE_RECORDS, Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from tests.support.metadata_log import uuid_of
 
