@@ -22,7 +22,7 @@ from typing import Any
 
 from bench import machine
 from bench.figures import judged
-from kraft_source.observer.snapshot_reading import SnapshotReading
+from kraft_source.observer.snapshot_download import SnapshotDownload
 from kraft_source.wire.batches import split_batches
 from kraft_source.wire.messages import SNAPSHOT_BYTES, EpochEnd, SnapshotAnswer
 from kraft_source.wire.records import decode
@@ -92,16 +92,16 @@ def _snapshot(partitions: int) -> dict[str, float]:
     """Return the time and the growth of memory while a snapshot passes through, part by part."""
     end = EpochEnd(10 * partitions, 1)
     size = sum(map(len, _snapshot_batches(partitions)))
-    reading, position, read, most_mib = SnapshotReading(end), 0, 0, 0.0
+    download, position, read, most_mib = SnapshotDownload(end), 0, 0, 0.0
     before_mib, used_s = _memory_mib(), 0.0
     for part in _parts(_snapshot_batches(partitions)):
         began_s = time.process_time()
-        for each in reading.read(SnapshotAnswer(0, None, size, position, part)):
+        for each in download.read(SnapshotAnswer(0, None, size, position, part)):
             read += len(getattr(each, "records", ()))
         used_s += time.process_time() - began_s
         position += len(part)
         most_mib = max(most_mib, _memory_mib() - before_mib)
-    if not reading.is_finished or read != partitions:
+    if not download.is_finished or read != partitions:
         raise ValueError(f"{read} of {partitions} partitions were read")
     return {
         "partitions": partitions,

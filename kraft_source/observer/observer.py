@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kraft_source.observer.held_log import HeldLog
 from kraft_source.observer.released import AnotherHistory, Committed, Released
-from kraft_source.observer.snapshot_reading import SnapshotReading
+from kraft_source.observer.snapshot_download import SnapshotDownload
 from kraft_source.wire.batches import CorruptBatchError
 from kraft_source.wire.errors import LEADERSHIP_ERRORS, error_name, refusal
 from kraft_source.wire.messages import (
@@ -105,7 +105,7 @@ class Observer:
         self._nodes: dict[int, ControllerEndpoint] = {}
         """Where controllers listen as voters say, by id."""
         self._log = HeldLog(start)
-        self._reading: SnapshotReading | None = None
+        self._download: SnapshotDownload | None = None
         self._epoch = start.epoch
         """The newest epoch that any controller has named, or that a record has."""
         self._leader: EpochLeader | None = None
@@ -163,8 +163,8 @@ class Observer:
                 return candidate
             endpoint = candidate
         self._asked_at = now
-        if self._reading is not None and endpoint == self._leader_at:
-            request: Request = self._reading.next_request(self._epoch)
+        if self._download is not None and endpoint == self._leader_at:
+            request: Request = self._download.next_request(self._epoch)
             return Ask(endpoint, request, self._timeout_s)
         self._wait_ms = MAX_WAIT_MS
         if endpoint != self._leader_at:
@@ -210,7 +210,7 @@ class Observer:
         self._barred[endpoint] = until
         if endpoint == self._leader_at:
             self._leader_at = None
-            self._reading = None
+            self._download = None
 
     def handle_answer(
         self, endpoint: ControllerEndpoint, answer: Answer, now: float
@@ -240,7 +240,7 @@ class Observer:
     ) -> list[Released]:
         """Learn from an error who leads; pause where it does not lead to somebody new."""
         self._problem = f"the controller at {endpoint} answers {error_name(answer.error)}"
-        self._reading = None
+        self._download = None
         before = self._leader, self._leader_at
         if isinstance(answer, FetchAnswer):
             self._nodes.update(answer.endpoints)
@@ -271,7 +271,7 @@ class Observer:
         """Forget the log, which is another one now: nothing of it can be trusted to belong to theirs."""
         released = self._log.released
         self._log = HeldLog(NOTHING)
-        self._reading = self._old_epoch_since = self._leader = self._leader_at = None
+        self._download = self._old_epoch_since = self._leader = self._leader_at = None
         self._epoch = self._led_epoch = 0
         return [AnotherHistory(released, theirs)]
 
@@ -328,15 +328,15 @@ class Observer:
             return []  # perhaps that alone is not in the leader's log
         else:
             is_ours = place.end_offset >= released.end_offset and place.epoch >= released.epoch
-            self._reading = SnapshotReading(place)
+            self._download = SnapshotDownload(place)
         return [] if is_ours else self._begin_anew(place)
 
     def _read_snapshot(self, answer: SnapshotAnswer) -> list[Released]:
-        reading = self._reading
-        if reading is None:
+        download = self._download
+        if download is None:
             return []
-        released = list(reading.read(answer))
-        if reading.is_finished:
-            self._log = HeldLog(reading.snapshot)
-            self._reading = None
+        released = list(download.read(answer))
+        if download.is_finished:
+            self._log = HeldLog(download.snapshot)
+            self._download = None
         return released

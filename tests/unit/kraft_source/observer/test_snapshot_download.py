@@ -13,7 +13,7 @@ from kraft_source.observer.released import (
     SnapshotComplete,
     SnapshotOpened,
 )
-from kraft_source.observer.snapshot_reading import SnapshotReading
+from kraft_source.observer.snapshot_download import SnapshotDownload
 from kraft_source.wire.batches import CorruptBatchError
 from kraft_source.wire.messages import EpochEnd, FetchSnapshot, SnapshotAnswer
 from tests.support.metadata_log import Written, control_batch, raw_value, record_batch, uuid_of
@@ -26,14 +26,14 @@ TOPICS = [f"s{number}" for number in range(20)]
 
 def read(data: bytes, cuts: list[int]) -> list[Released]:
     """Return what a snapshot gives that arrives in parts."""
-    reading, start = SnapshotReading(END), 0
+    download, start = SnapshotDownload(END), 0
     released: list[Released] = []
     for cut in [*cuts, len(data)]:
-        assert reading.next_request(7) == FetchSnapshot(END, start, 7)
-        assert not reading.is_finished
-        released += reading.read(SnapshotAnswer(0, None, len(data), start, data[start:cut]))
+        assert download.next_request(7) == FetchSnapshot(END, start, 7)
+        assert not download.is_finished
+        released += download.read(SnapshotAnswer(0, None, len(data), start, data[start:cut]))
         start = cut
-    assert reading.is_finished
+    assert download.is_finished
     return released
 
 
@@ -81,4 +81,4 @@ def test_what_is_not_known_is_told_with_its_part() -> None:
 def test_what_is_not_the_next_part_is_refused(answer: SnapshotAnswer, says: str) -> None:
     """Another position, nothing at all, a size that does not fit, a damaged or a missing batch: the reading ends."""
     with pytest.raises(CorruptBatchError, match=says):
-        list(SnapshotReading(END).read(answer))
+        list(SnapshotDownload(END).read(answer))

@@ -19,7 +19,7 @@ from kraft_source.wire.messages import EpochEnd, FetchSnapshot, SnapshotAnswer
 from kraft_source.wire.records import Record, decode
 
 
-class SnapshotReading:
+class SnapshotDownload:
     """One attempt to read a snapshot from the controller that named it."""
 
     def __init__(self, snapshot: EpochEnd) -> None:
