@@ -25,6 +25,7 @@ from controller_model.kafka.metadata_records import (
     KRaftVersion,
     LeaderChange,
     RegisterController,
+    UnregisterController,
     Voters,
     ZkMigrationState,
 )
@@ -102,6 +103,11 @@ def read_controller(reading: Reading, record: RegisterController) -> list[AnyEve
     registration = RegisteredController(addresses(record.end_points), record.zk_migration_ready)
     fact = RegisteredControllerIs(reading.stamp, record.controller_id, registration)
     return reading.state_fact(fact)
+
+
+def read_controller_end(reading: Reading, record: UnregisterController) -> list[AnyEvent]:
+    """Read the end of a controller's registration (ClusterControlManager.replay of UnregisterControllerRecord)."""
+    return reading.state_fact(RegisteredControllerIs(reading.stamp, record.controller_id, None))
 
 
 def read_migration_state(reading: Reading, record: ZkMigrationState) -> list[AnyEvent]:

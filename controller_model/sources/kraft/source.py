@@ -71,6 +71,7 @@ READERS: Mapping[type[Any], _Reader] = {
     kafka.Voters: quorum.read_voters,
     kafka.LeaderChange: quorum.read_leader_change,
     kafka.RegisterController: quorum.read_controller,
+    kafka.UnregisterController: quorum.read_controller_end,
     kafka.ZkMigrationState: quorum.read_migration_state,
 }
 """What reads each record; records of whole partitions are read together (`partitions.read_partitions`)."""

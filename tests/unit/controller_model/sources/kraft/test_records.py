@@ -465,6 +465,16 @@ def test_features_controllers_and_migration_are_as_stated() -> None:
     assert addresses(()) == ()
 
 
+def test_the_registration_of_a_controller_ends_with_its_record() -> None:
+    """That of another one stays, and one that is not registered may be unregistered."""
+    cluster = a_cluster()
+    cluster.write(kafka.RegisterController(3000, uuid(1)), kafka.RegisterController(3001, uuid(2)))
+    cluster.write(kafka.UnregisterController(3001), kafka.UnregisterController(3009))
+    quorum = KraftFold().feed(Watcher(cluster).slices()).cluster.quorum
+    assert quorum is not None
+    assert set(quorum.controllers) == {3000}
+
+
 def test_a_record_of_a_newer_kafka_makes_the_figures_incomplete() -> None:
     """What it changed is not known, and contiguous records do not show it; a snapshot without one does."""
     cluster = a_cluster()
