@@ -134,19 +134,11 @@ class MetadataFolder:
                 else:
                     if piece.offset != held.end.end_offset:  # a log without its beginning
                         held = HeldLog(EpochEnd(piece.offset, piece.epoch))
-                    held.append(piece.data, piece.epoch)
-                    for batch in held.release(piece.last_offset + 1):
-                        if batch.offset == proof.end:
-                            yield from maker.flush()
-                        yield from maker.add(batch)
-                    # A transaction is released as a whole; a log without a kept record is read in slices as well.
-                    if maker.released - maker.end >= MAX_SLICE_RECORDS:
-                        yield from maker.flush()
+                    yield from _slices(piece, held, maker, cut_at=proof.end)
+            yield from maker.flush()
         except CorruptBatchError as error:
             yield from maker.flush()
             yield Damage(f"{self.path}: {error}; {_COPY_AGAIN}")
-        else:
-            yield from maker.flush()
         if held.end != held.released:
             yield Damage(
                 f"{self.path}: the transaction that begins at offset {held.released.end_offset} does not end: nothing "
@@ -295,6 +287,22 @@ class MetadataFolder:
             SnapshotComplete(end),
         ):
             yield from maker.handle_released(released, known)
+
+
+def _slices(
+    batch: RecordBatch, held: HeldLog, maker: RecordMaker, *, cut_at: int
+) -> Iterator[Made]:
+    """Take the next batch; yield the slices before it if it is at offset `cut_at`, and those that are full.
+
+    A log is read in slices although none of its records is kept, and a transaction is in one of them as a whole.
+    """
+    held.append(batch.data, batch.epoch)
+    for each in held.release(batch.last_offset + 1):
+        if each.offset == cut_at:
+            yield from maker.flush()
+        yield from maker.add(each)
+    if maker.released - maker.end >= MAX_SLICE_RECORDS:
+        yield from maker.flush()
 
 
 def _may_follow(batch: RecordBatch, epoch: int) -> bool:

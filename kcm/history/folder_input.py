@@ -14,5 +14,7 @@ def folder_lines(folder: MetadataFolder, cluster: str, proof: CommitProof) -> It
         if isinstance(read, Damage):
             yield Line(str(folder.path), b"", read.text)
         else:
-            offset = read.record.first if isinstance(read.record, MetadataSlice) else read.record.end
+            offset = (
+                read.record.first if isinstance(read.record, MetadataSlice) else read.record.end
+            )
             yield Line(f"{folder.path}, offset {offset}", read.data)

@@ -23,8 +23,8 @@ from kraft_source.observer.released import Committed
 from kraft_source.service.metrics import KraftWatcherMetrics
 from kraft_source.service.observing import Observed, Observing
 from kraft_source.service.published_log import PublishedRecord, decode_published
-from kraft_source.slices import Made
 from kraft_source.service.watcher import SILENCE_MS, MetadataWatcher, Sight
+from kraft_source.slices import Made
 from kraft_source.wire.messages import EpochLeader
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import UnreachableError, get_logger

@@ -19,6 +19,7 @@ from controller_model.records.metadata_log import (
     SnapshotPart,
     SnapshotStarted,
 )
+from kraft_source import slices
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import (
     Committed,
@@ -27,7 +28,6 @@ from kraft_source.observer.released import (
     SnapshotComplete,
     SnapshotOpened,
 )
-from kraft_source import slices
 from kraft_source.slices import MAX_SLICE_RECORDS, Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from tests.support.metadata_log import uuid_of

@@ -25,7 +25,6 @@ from kraft_source.observer.released import (
     SnapshotOpened,
 )
 from kraft_source.service.published_log import PublishedRecord, decode_published
-from kraft_source.slices import Made
 from kraft_source.service.watcher import (
     REPAIR_MS,
     REPLACED_MS,
@@ -33,6 +32,7 @@ from kraft_source.service.watcher import (
     MetadataWatcher,
     Sight,
 )
+from kraft_source.slices import Made
 from kraft_source.wire.messages import EpochEnd, EpochLeader
 from pipeline.runtime import ConflictError
 from tests.support.samples import cluster_view
