@@ -12,11 +12,8 @@ import msgspec
 
 from controller_model.records.completeness import LATE_MS
 from controller_model.state.cluster import ClusterState
-from controller_model.state.log_state import LogClock, is_time
+from controller_model.state.log_state import STEP_MS, LogClock, is_time
 from controller_model.state.source import LogRecord
-
-STEP_MS = 5_000
-"""A clock that is behind by at most this much is not corrected: the log's time waits for it."""
 
 LEAP_MS = 86_400_000
 """A jump ahead by more must be in two records in a row: the first one does not move the clock."""

@@ -8,6 +8,9 @@ from controller_model.records.views import LogView, ResyncWanted
 LATEST_MS = 4_102_444_800_000
 """The year 2100: a value beyond it, or before 1970, is not a time."""
 
+STEP_MS = 5_000
+"""A clock that is behind by at most this much is not corrected: the log's time waits for it."""
+
 
 def is_time(record_at: int) -> bool:
     """Return whether a clock may show this value.

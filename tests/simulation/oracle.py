@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller_model.fold.log_clock import STEP_MS
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import NOWHERE, AsOf, Position
 from controller_model.records.changes import (
@@ -27,7 +26,7 @@ from controller_model.records.events import ControllerElected, TopicCreated, Top
 from controller_model.sources.zookeeper.denied_paths import root_of
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.log_state import LogState
+from controller_model.state.log_state import STEP_MS, LogState
 from exporter.core.records import ClusterSnapshot
 from streaming.state_codec import read_control
 from tests.simulation.edge import Edge, Proof

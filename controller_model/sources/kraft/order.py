@@ -24,6 +24,7 @@ from controller_model.records.metadata_log import (
 from controller_model.sources.kraft.state import EPOCHS_KEPT, KraftState, SnapshotReading, kraft_of
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import count_anomaly, mark_incomplete
+from controller_model.state.log_state import STEP_MS
 
 Admitted = tuple[AnyMetadataRecord | None, list[AnyEvent]]
 """What of a record is applied (None: nothing), and what its place shows."""
@@ -60,12 +61,19 @@ def _in_time(
 ) -> AnyMetadataRecord:
     """Return a record at the log's time, if it is of before that for another reason than a clock.
 
-    Another watcher's heartbeat may have waited; a snapshot, and what follows one, may tell again what was held.
+    Another watcher's heartbeat may have waited; a snapshot, and what follows one, may tell again what was held. A
+    slice may have waited as well: heartbeats go on while nothing is committed that a leader has appended. A clock is
+    behind only where a slice is of before the record that it follows.
     """
-    now = state.control.now
+    control = state.control
+    now = control.now - (control.log.clock.correction if control.log.clock else 0)
     if record.observed_at >= now:
         kraft.is_retelling = False
-    elif kraft.is_retelling or not isinstance(record, MetadataSlice):
+        return record
+    has_waited = not isinstance(record, MetadataSlice) or (
+        kraft.appended_at is not None and record.observed_at >= kraft.appended_at - STEP_MS
+    )
+    if kraft.is_retelling or has_waited:
         return msgspec.structs.replace(record, observed_at=now)
     return record
 

@@ -7,11 +7,11 @@ import itertools
 import msgspec
 import pytest
 
-from controller_model.fold.log_clock import LEAP_MS, STEP_MS, time_after
+from controller_model.fold.log_clock import LEAP_MS, time_after
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import Anomaly, ControllerZombie
 from controller_model.records.pending_writes import write_timeout_ms
-from controller_model.state.log_state import LATEST_MS
+from controller_model.state.log_state import LATEST_MS, STEP_MS
 from tests.support.histories import Fold, History, only, small_cluster
 
 HOUR_MS = 3_600_000

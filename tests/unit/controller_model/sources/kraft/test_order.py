@@ -154,6 +154,47 @@ def test_a_controller_whose_clock_is_behind_is_reported() -> None:
     assert (controller.elected_at, controller.vacancy_last_max_ms) == (now - 30_000, 0)
 
 
+def test_after_a_clock_stepped_back_the_logs_time_passes_as_the_clusters() -> None:
+    """It is reported once; heartbeats are of the same clock, and those of before the step change nothing."""
+    cluster = KraftCluster()
+    cluster.tick(60_000)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place, stepped_at = cluster.end, cluster.now
+    old = Watcher(cluster, "w2").heartbeat()
+    cluster.elect(3001, after_ms=-30_000)
+    fold.feed([*Watcher(cluster).slices(first=place), old])
+    assert fold.state.control.now == stepped_at
+    for _ in range(6):
+        place = cluster.end
+        cluster.tick(10_000)
+        fold.feed([Watcher(cluster).heartbeat(end=place), *Watcher(cluster).slices(first=place)])
+    assert 0 < fold.state.control.now - stepped_at <= 60_000
+    assert fold.state.control.now >= cluster.now
+    assert fold.cluster.log.anomalies == 1
+
+
+@pytest.mark.parametrize("step_ms", [0, 3_000])
+def test_what_was_appended_before_a_heartbeat_and_is_committed_later_is_no_clocks_step(
+    step_ms: int,
+) -> None:
+    """The high watermark stands still while the followers are away; the log's time never goes back."""
+    cluster = KraftCluster()
+    cluster.tick(10_000)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    place = cluster.end
+    cluster.elect(3001, after_ms=-step_ms)
+    cluster.tick(1_000)
+    fold.feed([Watcher(cluster).heartbeat(end=place, observed_at=cluster.now + 60_000)])
+    fold.feed(Watcher(cluster).slices(first=place))
+    assert fold.cluster.log.anomalies == 0
+    assert fold.state.control.now == cluster.now + 60_000
+    assert fold.cluster.controller.elected_at == cluster.now - 1_000
+    place = cluster.end
+    cluster.tick(70_000)
+    fold.feed([Watcher(cluster).heartbeat(end=place)])
+    assert (fold.state.control.now, fold.cluster.log.anomalies) == (cluster.now, 0)
+
+
 def test_an_exception_costs_one_record_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug of kcm is counted with the place of the record; what follows waits for a snapshot without one."""
     cluster = KraftCluster()
