@@ -1,7 +1,7 @@
 """The messages, control records and metadata records of Kafka that the observer uses.
 
-Made by `python -m tools.kraft` from the JSON inside the jars that tools/kraft/kafka.xml pins as newest: a
-change is made there.
+Made by `python -m tools.kraft` from the JSON inside the jars that kcm/servers/kafka-4.xml pins: a change is made
+there.
 """
 
 # fmt: off

@@ -105,6 +105,8 @@ def _jar_set(name: str, are_called: str) -> JarSet:
 KAFKA_2_8 = Release("2.8.2", _jar_set("kafka-2.8", "Kafka 2.8 (35 MB"))
 KAFKA_3_0 = Release("3.0.2", _jar_set("kafka-3.0", "Kafka 3.0 (37 MB"))
 KAFKA_3_5 = Release("3.5.2", _jar_set("kafka-3.5", "Kafka 3.5 (37 MB"))
+KAFKA_3_7_FORMATS = Release("3.7.2", _jar_set("kafka-3.7-formats", "Kafka 3.7's formats (14 MB"))
+"""The oldest whose metadata log is watched: only what its messages and records are."""
 KAFKA_3_9 = Release("3.9.1", OURS, "broker")
 KAFKA_4_4 = Release("4.4.0", KAFKA_4, "broker")
 ZOOKEEPER_3_4 = Release("3.4.13", _jar_set("zookeeper-3.4", "ZooKeeper 3.4 (1 MB"))

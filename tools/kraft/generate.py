@@ -14,12 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kcm.servers.jars import JarSet, ensure_set
 from kraft_source.wire.schema import ANY_VERSION, Field, Message
 
-JARS = JarSet(
-    Path(__file__).with_name("kafka.xml"), "the jars of Kafka's message formats (28 MB, once)"
-)
 TARGET = Path(__file__).resolve().parents[2] / "kraft_source" / "wire" / "schemas.py"
 
 Definition = Mapping[str, Any]
@@ -72,11 +68,6 @@ METADATA_RECORDS = (
 
 _COMMENT = re.compile(r'^\s*//.*$|//[^"\n]*$', re.MULTILINE)
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def jars_of(conf: str) -> list[Path]:
-    """Return the jars of the oldest or the newest release; they are downloaded if they are missing."""
-    return ensure_set(JARS)[conf]
 
 
 def read_definitions(jars: Iterable[Path]) -> dict[str, Definition]:
@@ -197,8 +188,8 @@ def schemas_text(definitions: Mapping[str, Definition]) -> str:
     lines = [
         '"""The messages, control records and metadata records of Kafka that the observer uses.',
         "",
-        "Made by `python -m tools.kraft` from the JSON inside the jars that tools/kraft/kafka.xml pins as newest: a",
-        "change is made there.",
+        "Made by `python -m tools.kraft` from the JSON inside the jars that kcm/servers/kafka-4.xml pins: a change is made",
+        "there.",
         '"""',
         "",
         "# fmt: off",

@@ -8,12 +8,11 @@ import pytest
 
 from kraft_source.wire.schema import ANY_VERSION, Field, Message
 from kraft_source.wire.schemas import MESSAGES, RECORDS
-from pipeline.runtime import EnvironmentProblemError
-from tests.support.release_jars import NOT_TO_BE_HAD
+from tests.support.release_jars import jars_of
+from tests.support.releases import KAFKA_3_7_FORMATS, KAFKA_4_4, Release
 from tools.kraft.generate import (
     TARGET,
     Definition,
-    jars_of,
     messages,
     read_definitions,
     records,
@@ -21,14 +20,9 @@ from tools.kraft.generate import (
 )
 
 
-def definitions(conf: str) -> dict[str, Definition]:
+def definitions(release: Release) -> dict[str, Definition]:
     """Return what the jars of a release define; skip the test where they cannot be downloaded."""
-    try:
-        return read_definitions(jars_of(conf))
-    except EnvironmentProblemError as error:
-        if any(reason in str(error) for reason in NOT_TO_BE_HAD):
-            pytest.skip(str(error))
-        raise
+    return read_definitions(jars_of(release))
 
 
 def differences(ours: Mapping[str, Message], theirs: Mapping[str, Message]) -> dict[str, set[str]]:
@@ -65,12 +59,12 @@ def _fields(fields: tuple[Field, ...], last: int, path: str = "") -> set[str]:
 
 def test_the_tables_are_those_of_the_newest_kafka() -> None:
     """`python -m tools.kraft` would write the same file again."""
-    assert TARGET.read_text(encoding="utf-8") == schemas_text(definitions("newest"))
+    assert TARGET.read_text(encoding="utf-8") == schemas_text(definitions(KAFKA_4_4))
 
 
 def test_the_oldest_kafka_differs_in_known_places_only() -> None:
     """Kafka 3.7 lacks these versions and records; what it has is the same, field by field, tag by tag."""
-    oldest = definitions("oldest")
+    oldest = definitions(KAFKA_3_7_FORMATS)
     assert differences(MESSAGES, messages(oldest)) == {
         "FetchRequest": {"version 17", "version 18"},
         "FetchResponse": {"version 17", "version 18"},
@@ -88,12 +82,12 @@ def test_the_oldest_kafka_differs_in_known_places_only() -> None:
     }
 
 
-@pytest.mark.parametrize("conf", ["oldest", "newest"])
-def test_each_metadata_record_of_kafka_is_kept_or_withheld_on_purpose(conf: str) -> None:
+@pytest.mark.parametrize("release", [KAFKA_3_7_FORMATS, KAFKA_4_4], ids=lambda each: each.name)
+def test_each_metadata_record_of_kafka_is_kept_or_withheld_on_purpose(release: Release) -> None:
     """A release with a record that is in neither list fails here before it is only counted in production."""
     theirs = {
         definition["apiKey"]
-        for definition in definitions(conf).values()
+        for definition in definitions(release).values()
         if definition["type"] == "metadata"
     }
     ours = {message.api_key for message in RECORDS.values() if message.api_key is not None}
