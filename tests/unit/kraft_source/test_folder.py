@@ -365,6 +365,13 @@ def test_a_long_log_is_read_in_slices(copy: Copy) -> None:
     assert len(found.topics()) == sum(sizes) + len(names) + 1
 
 
+def test_a_long_log_without_kept_records_is_read_in_slices(copy: Copy) -> None:
+    """Its offsets do not wait for its end: memory holds the batches of one slice."""
+    idle = [Written("NoOpRecord")]
+    copy.segment(0, *(record_batch(n, 1, idle, at=1_000 + n) for n in range(1_200)))
+    assert read(copy.path).covered() == [(0, 499), (500, 999), (1_000, 1_199)]
+
+
 def test_a_slice_covers_a_few_seconds(copy: Copy) -> None:
     """What is judged by time is judged at the end of a slice; an idle controller writes each half second."""
     idle = [Written("NoOpRecord")]
