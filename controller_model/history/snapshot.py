@@ -134,6 +134,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not complete; None if it is."""
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
+    absent: tuple[Capability, ...] = ()
+    """What a KRaft cluster does not have: its figures are None, and nothing is missing without them."""
     unproven_from: int | None = None
     """Of a KRaft node's folder: the offset from which on nothing proves that what the snapshot includes was committed."""
 
@@ -148,8 +150,8 @@ def snapshot(state: ClusterState) -> Snapshot:
     control = state.control
     log = control.log
     state.source.infer(control)
-    hidden = frozenset(log.view.hidden)
-    is_kraft = control.controller.view.migrating_to_kraft
+    hidden = frozenset(log.view.hidden).union(log.view.absent)
+    is_kraft = control.controller.view.migrating_to_kraft or control.quorum is not None
     counts = visible_counts(figures.counts(control), hidden, is_kraft=is_kraft)
     pending = visible_pending(control.pending, hidden)
     reason = _why_incomplete(control)
@@ -189,6 +191,7 @@ def snapshot(state: ClusterState) -> Snapshot:
         complete=reason is None,
         incomplete_reason=reason,
         denied=log.view.denied,
+        absent=log.view.absent,
     )
 
 

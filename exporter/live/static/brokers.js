@@ -104,7 +104,9 @@ export function showBrokers(picture, doubt) {
       ? picture.brokers
       : picture.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
   const most = Math.max(1, ...brokers.map((broker) => broker.leaders));
-  const threshold = (picture.rebalance?.threshold_percentage ?? 100) / 100;
+  const { rebalance } = picture;
+  // A KRaft controller has no threshold: it balances each partition.
+  const threshold = rebalance ? (rebalance.threshold_percentage ?? 0) / 100 : 1;
   const live = brokers.filter((broker) => broker.live);
   const gone = brokers.filter((broker) => broker.live === false && broker.replicas).length;
   setText(
