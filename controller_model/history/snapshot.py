@@ -102,9 +102,11 @@ class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     preferred_imbalance: int | None
     reassigning: int | None
     deleting_topics: int | None
-    missed_updates: int
+    missed_updates: int | None
+    """None: a metadata log holds each change."""
     unreadable: int
-    stale: int
+    stale: int | None
+    """None: a metadata log has one order."""
 
 
 class PendingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +154,7 @@ def snapshot(state: ClusterState) -> Snapshot:
     state.source.infer(control)
     hidden = frozenset(log.view.hidden).union(log.view.absent)
     is_kraft = control.controller.view.migrating_to_kraft or control.quorum is not None
+    is_kraft_log = Capability.SESSION in log.view.absent
     counts = visible_counts(figures.counts(control), hidden, is_kraft=is_kraft)
     pending = visible_pending(control.pending, hidden)
     reason = _why_incomplete(control)
@@ -179,9 +182,9 @@ def snapshot(state: ClusterState) -> Snapshot:
             preferred_imbalance=counts.preferred_imbalance,
             reassigning=counts.reassigning,
             deleting_topics=counts.deleting_topics,
-            missed_updates=log.view.missed_updates,
+            missed_updates=None if is_kraft_log else log.view.missed_updates,
             unreadable=log.view.unreadable,
-            stale=log.view.stale,
+            stale=None if is_kraft_log else log.view.stale,
         ),
         pending=PendingSnapshot(
             preferred_election=pending.preferred_election,

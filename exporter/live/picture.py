@@ -21,7 +21,7 @@ _PARTITIONS_NAMED = 3
 _OF_BROKERS = (
     "id", "leaders", "replicas", "in_isr", "preferred", "preferred_not_led", "imbalance_ratio",
 )  # fmt: skip
-_OF_RECORDS = ("live", "since", "host", "rack")
+_OF_RECORDS = ("live", "fenced", "since", "host", "rack")
 """The fields of a broker, and of its record, that the page shows."""
 
 _NOT_OF_EVENTS = frozenset({"position", "source_number"})

@@ -57,9 +57,11 @@ def _incident(event: Mapping[str, Any]) -> str:
 def _recommendation(event: Mapping[str, Any]) -> str:
     brokers = _value(list(event["brokers"]))
     electable = counted(event["partition_count"], "partition")
+    limit = event["threshold_percentage"]
+    above = f"above {limit}% imbalance" if limit else "with any imbalance"
     return (
-        f"RecommendationMade {event['number']}: broker {brokers} above "
-        f"{event['threshold_percentage']}% imbalance, {electable} electable (kcm recommend)"
+        f"RecommendationMade {event['number']}: broker {brokers} {above}, "
+        f"{electable} electable (kcm recommend)"
     )
 
 

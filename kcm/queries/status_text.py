@@ -304,7 +304,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
     for broker in order[:MAX_BROKERS]:
         table.add(
             f"{broker['id']} {printable(broker['host'] or '')}",
-            _LIVE[broker["live"]],
+            "fenced" if broker["fenced"] else _LIVE[broker["live"]],
             ago(broker["since"], now_ms),
             printable(broker["rack"] or "-"),
             known(broker["leaders"]),

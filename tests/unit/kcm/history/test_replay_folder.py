@@ -76,6 +76,18 @@ def test_the_end_of_the_log_is_what_brokers_describe(
     assert shown["complete"]
 
 
+def test_the_summary_says_nothing_of_what_kraft_does_not_have(
+    truth: Truth, tmp_path: Path, show: Show
+) -> None:
+    """No topics that wait for their deletion, no notifications, no reads of znodes; the controller is a node."""
+    assert truth.leaders
+    text = show(tmp_path / VOTER)
+    assert f"controller  node {truth.leaders[-1][0]}, epoch {truth.leaders[-1][1]};" in text
+    assert "under way   reassigning 0\n" in text
+    assert "log         unreadable 0\n" in text
+    assert "to another node" in text
+
+
 def test_events_tell_the_story(truth: Truth, tmp_path: Path, show: Show) -> None:
     """Elections, an unclean one, fenced brokers, offline partitions and a deleted topic, each when it was done."""
     events = show(tmp_path / VOTER, "--events")
