@@ -77,6 +77,15 @@ CONTROLLER: Table[ClusterView] = {
         "epoch jumped.",
         lambda controller: controller.missed_elections,
     ),
+    "kafka_controller_possible_elections_total": figure(
+        "Controller elections that may have been besides those counted, across a snapshot of a metadata log; absent "
+        "outside KRaft.",
+        lambda view: (
+            None
+            if (held := view.controller) is None or view.has_zookeeper
+            else held.possible_elections
+        ),
+    ),
     "kafka_controller_elected_timestamp_seconds": _of_controller(
         "Unix time in seconds when the controller was elected, by ZooKeeper's clock, in a KRaft cluster by its own; "
         "absent while there is none.",

@@ -99,7 +99,7 @@ def test_events_tell_the_story(truth: Truth, tmp_path: Path, show: Show) -> None
         begin, end = time_text(begins[number]), time_text(begins[number + 1])
         return "\n".join(line for line in events.splitlines() if begin <= line[:24] < end)
 
-    elected = re.findall(r"ControllerElected broker -?\d+ -> (\d+), epoch (\d+)", events)
+    elected = re.findall(r"ControllerElected node -?\d+ -> (\d+), epoch (\d+)", events)
     assert tuple((int(leader), int(epoch)) for leader, epoch in elected) == truth.leaders
     assert "ControllerElected" in during("kill the active controller")
     assert "BrokerStopped, broker 2" in during("pause broker 2")
