@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.api.cluster_answers import OF_ZNODES
+from exporter.api.openapi import document
 from kcm.queries.recommend import recommendation_text
 from kcm.queries.status import read_status
 from kcm.queries.status_text import screen
 from tests.support.in_process_api import api_of
+from tests.support.json_schema import errors
 from tests.support.kraft_shown import kraft_served
 from tests.unit.kcm.queries.test_status_text import text_of
 
@@ -73,3 +76,19 @@ def test_the_next_rebalance_is_by_krafts_rule() -> None:
     assert "kafka_cluster_next_rebalance_timestamp_seconds{" not in metrics
     shown = text_of(recommendation_text(answer, [], None, []))
     assert "no threshold, 1,000 in a round" in shown
+
+
+@pytest.mark.parametrize(
+    "path", ["/clusters/{name}", "/clusters/{name}/recommendations", "/clusters"]
+)
+def test_an_answer_about_a_kraft_cluster_matches_the_openapi_document(path: str) -> None:
+    """Also where a figure is null that a cluster in ZooKeeper always has; of znodes there is no number."""
+    served, _ = kraft_served()
+    described = document()
+    schema = described["paths"][f"/api/v1{path}"]["get"]["responses"]["200"]["content"][
+        "application/json"
+    ]
+    body = served.json(f"/api/v1{path.format(name='prod')}")
+    assert list(errors(body, schema["schema"], described)) == []
+    if path == "/clusters/{name}":
+        assert {name: body["log"][name] for name in OF_ZNODES} == dict.fromkeys(OF_ZNODES)
