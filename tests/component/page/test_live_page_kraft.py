@@ -26,4 +26,7 @@ def test_the_page_of_a_kraft_cluster_has_no_line_of_zookeeper(desk: Desk) -> Non
         assert words not in pipeline, words
     expect(page.locator("#brokers-lead")).to_contain_text("2 brokers active, 1 fenced or gone")
     assert "fenced" in row_of(page, "broker-table", "3")[1]
+    conditions = texts(page.locator("#partition-filter option"))
+    assert any("Under-replicated" in each for each in conditions)
+    assert not [each for each in conditions if "state" in each or "deleted" in each]
     expect(page.get_by_role("button", name="Rehearse a stop of broker 1")).to_have_count(0)
