@@ -38,6 +38,12 @@ _NEVER = 1_000_000
 """Collections of the middle generation before one of the oldest: more than a rehearsal causes."""
 
 
+IN_KRAFT = (
+    "a KRaft controller runs the cluster, and only the controller of ZooKeeper mode can be rehearsed: "
+    "kcm what-if says what the loss of brokers would break"
+)
+
+
 class CannotRehearseError(Exception):
     """There is no controller to rehearse, or it could not go on from the state that it finds."""
 
@@ -57,9 +63,7 @@ def rehearse(
     the pending writes (KafkaController.onControllerFailover).
     """
     if facts.is_kraft:
-        raise CannotRehearseError(
-            "a KRaft controller runs the cluster: it elects by other rules than the controller in ZooKeeper mode"
-        )
+        raise CannotRehearseError(IN_KRAFT)
     if not REHEARSALS.isdisjoint(facts.hidden):
         lacking = [each.replace("_", " ") for each in Capability if each in facts.hidden]
         raise CannotRehearseError(

@@ -33,8 +33,8 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
 class CountingStarts(Fact, frozen=True):
     """Everything was read once: the baseline from which changes are counted."""
 
-    entries: int
-    """How many values the source holds."""
+    entries: int | None
+    """How many values the source holds; None: it does not count them."""
     is_vacant: bool
     """It is known that nobody is the controller."""
 

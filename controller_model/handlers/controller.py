@@ -75,6 +75,7 @@ def apply_controller(state: ClusterState, fact: ControllerIs) -> list[AnyEvent]:
     _store_controller(controller, fact)
     elected = ControllerElected(
         **where(stamp),
+        of_quorum=state.control.quorum is not None,
         from_broker=before,
         to_broker=fact.broker,
         epoch=fact.epoch,
@@ -140,6 +141,7 @@ def apply_vacancy(state: ClusterState, fact: ControllerGone) -> list[AnyEvent]:
     return [
         ControllerVacated(
             **where(fact.stamp),
+            of_quorum=state.control.quorum is not None,
             from_broker=gone,
             epoch=view.epoch,
             held_until=None if fact.was_seen else controller.held_until,

@@ -71,7 +71,8 @@ def _report_step(
 ) -> None:
     """Count what a step shows, and add it to the events."""
     if fact.stale_under is not None:
-        control.controller.view.stale_writes += 1
+        held = control.controller.view
+        held.stale_writes = (held.stale_writes or 0) + 1
         events.append(
             StaleControllerWrite(
                 **where(fact.stamp),

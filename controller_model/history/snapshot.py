@@ -102,9 +102,11 @@ class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     preferred_imbalance: int | None
     reassigning: int | None
     deleting_topics: int | None
-    missed_updates: int
+    missed_updates: int | None
+    """None: a metadata log holds each change."""
     unreadable: int
-    stale: int
+    stale: int | None
+    """None: a metadata log has one order."""
 
 
 class PendingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +136,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not complete; None if it is."""
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
+    absent: tuple[Capability, ...] = ()
+    """What a KRaft cluster does not have: its figures are None, and nothing is missing without them."""
     unproven_from: int | None = None
     """Of a KRaft node's folder: the offset from which on nothing proves that what the snapshot includes was committed."""
 
@@ -148,8 +152,9 @@ def snapshot(state: ClusterState) -> Snapshot:
     control = state.control
     log = control.log
     state.source.infer(control)
-    hidden = frozenset(log.view.hidden)
-    is_kraft = control.controller.view.migrating_to_kraft
+    hidden = frozenset(log.view.hidden).union(log.view.absent)
+    is_kraft = control.controller.view.migrating_to_kraft or control.quorum is not None
+    is_kraft_log = Capability.SESSION in log.view.absent
     counts = visible_counts(figures.counts(control), hidden, is_kraft=is_kraft)
     pending = visible_pending(control.pending, hidden)
     reason = _why_incomplete(control)
@@ -177,9 +182,9 @@ def snapshot(state: ClusterState) -> Snapshot:
             preferred_imbalance=counts.preferred_imbalance,
             reassigning=counts.reassigning,
             deleting_topics=counts.deleting_topics,
-            missed_updates=log.view.missed_updates,
+            missed_updates=None if is_kraft_log else log.view.missed_updates,
             unreadable=log.view.unreadable,
-            stale=log.view.stale,
+            stale=None if is_kraft_log else log.view.stale,
         ),
         pending=PendingSnapshot(
             preferred_election=pending.preferred_election,
@@ -189,6 +194,7 @@ def snapshot(state: ClusterState) -> Snapshot:
         complete=reason is None,
         incomplete_reason=reason,
         denied=log.view.denied,
+        absent=log.view.absent,
     )
 
 

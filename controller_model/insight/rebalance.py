@@ -28,7 +28,8 @@ class AutoRebalance(msgspec.Struct, frozen=True, kw_only=True):
     """The assumed settings, under Kafka's names with "_" for "."; the defaults are Kafka's."""
 
     auto_leader_rebalance_enable: bool = True
-    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_per_broker_percentage: int | None = 10
+    """None: a KRaft controller, which ignores it."""
     leader_imbalance_check_interval_seconds: int = 300
     reassignments_block: bool = False
     """Before KAFKA-10149 (2022) any reassignment in progress kept every broker from rebalancing."""
@@ -184,7 +185,8 @@ def next_rebalance(
 ) -> NextRebalance:
     """Return what the controller's next check would find and elect."""
     account = _Account(partitions)
-    threshold = 0 if cluster.is_kraft else assumed.leader_imbalance_per_broker_percentage / 100
+    percentage = None if cluster.is_kraft else assumed.leader_imbalance_per_broker_percentage
+    threshold = (percentage or 0) / 100
     exceeding = tuple(b.broker for b in account.brokers() if b.ratio > threshold)
     electable, blocked = _judged(
         account,

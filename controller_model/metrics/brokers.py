@@ -22,6 +22,10 @@ def _broker_info(view: BrokerView) -> list[Sample]:
     return [((str(view.id), address, record.host, port, record.rack or ""), 1)]
 
 
+def _flag(value: bool | None) -> int | None:
+    return None if value is None else int(value)
+
+
 def _ends(ends: Mapping[str, int]) -> list[Sample]:
     # The record of a KRaft cluster's broker has an entry for each of its kinds from the start.
     return each_of(() if BrokerEnd.FENCED in ends else ENDS_IN_ZOOKEEPER, ends)
@@ -35,8 +39,24 @@ BROKER: Table[BrokerView] = {
         _broker_info,
     ),
     "kafka_broker_live": figure(
-        "Whether the broker is registered in /brokers/ids (1) or known but gone (0).",
+        "Whether the broker is registered in /brokers/ids, in a KRaft cluster registered and not fenced (1), or known "
+        "but gone (0).",
         lambda view: None if view.record.live is None else int(view.record.live),
+    ),
+    "kafka_broker_fenced": figure(
+        "Whether the controller of a KRaft cluster has fenced the broker, so that it leads nothing (1), or not (0); "
+        "absent if it is not registered, and outside KRaft.",
+        lambda view: _flag(view.record.fenced),
+    ),
+    "kafka_broker_shutting_down": figure(
+        "Whether the broker is in controlled shutdown, or was when it was fenced (1), or not (0); absent if it is not "
+        "registered, and outside KRaft.",
+        lambda view: None if view.record.fenced is None else int(view.record.shutting_down),
+    ),
+    "kafka_broker_offline_log_dirs": figure(
+        "Number of the broker's log directories that are offline; 0 in a healthy cluster, absent where that is not "
+        "known, and outside KRaft.",
+        lambda view: view.record.log_dirs_offline,
     ),
     "kafka_broker_since_timestamp_seconds": figure(
         "Unix time in seconds when the broker registered or, if it is gone, when that was seen; "
@@ -88,8 +108,8 @@ BROKER: Table[BrokerView] = {
         lambda view: view.preferred_electable,
     ),
     "kafka_broker_imbalance_ratio": figure(
-        "Share (0 to 1) of the broker's preferred partitions that it does not lead; by default, "
-        "the controller rebalances above 0.1.",
+        "Share (0 to 1) of the broker's preferred partitions that it does not lead; by default, the controller "
+        "rebalances above 0.1, in a KRaft cluster above 0.",
         lambda view: view.imbalance_ratio,
     ),
     "kafka_broker_leader_skew_ratio": figure(

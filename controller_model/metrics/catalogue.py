@@ -7,13 +7,14 @@ that does not exist.
 
 from typing import Any
 
-from controller_model.metrics import brokers, cluster, incidents, pipeline, topics
+from controller_model.metrics import brokers, cluster, incidents, pipeline, quorum, topics
 from controller_model.metrics.metric import Metric, Moment, metrics
 from controller_model.records.views import BrokerView, ClusterView
 
 CLUSTER_METRICS: tuple[Metric[ClusterView], ...] = (
     *metrics(cluster.CONTROLLER),
     *metrics(cluster.CLUSTER),
+    *metrics(quorum.QUORUM),
     *metrics(incidents.INCIDENTS),
     *metrics(incidents.BALANCE),
     *metrics(pipeline.LOG),

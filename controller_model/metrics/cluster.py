@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.metrics.metric import (
+    Sample,
     Samples,
     Table,
     each_of,
@@ -33,33 +34,33 @@ def _of_controller(
     return figure(text, lambda view: None if (held := view.controller) is None else read(held))
 
 
+def _active(view: ClusterView) -> list[Sample]:
+    """Return a sample for each node that may be the controller: a broker, or a voter of a KRaft quorum."""
+    if view.controller is None:
+        return []
+    quorum, holder = view.quorum, view.controller.id
+    nodes = (view.brokers_live or ()) if quorum is None else (*quorum.voters, *quorum.controllers)
+    return [((str(id_),), int(id_ == holder)) for id_ in sorted({*nodes, holder} - {NO_CONTROLLER})]
+
+
 def _flag(value: bool | None) -> int | None:
     return None if value is None else int(value)
 
 
 CONTROLLER: Table[ClusterView] = {
     "kafka_controller_id": _of_controller(
-        "Id of the broker that holds /controller; -1 while nobody does.",
+        "Id of the broker that holds /controller, or of a KRaft cluster's active controller; -1 while there is none.",
         lambda controller: controller.id,
     ),
     "kafka_controller_active": Samples(
-        "Whether the broker is the active controller (1) or not (0), as ZooKeeper shows it (JMX "
-        "ActiveControllerCount).",
+        "Whether the broker, or in a KRaft cluster the controller with this node id, is the active controller (1) or "
+        "not (0) (JMX ActiveControllerCount).",
         ("broker",),
-        lambda view: (
-            [
-                ((str(broker),), int(broker == view.controller.id))
-                for broker in sorted(
-                    {*(view.brokers_live or ()), view.controller.id} - {NO_CONTROLLER}
-                )
-            ]
-            if view.controller is not None
-            else ()
-        ),
+        _active,
     ),
     "kafka_controller_epoch": _of_controller(
-        "Controller epoch in /controller_epoch, which grows by one with each election; absent "
-        "before it was read.",
+        "Controller epoch in /controller_epoch, which grows by one with each election, or the leader epoch of a "
+        "KRaft quorum, which grows with each candidate; absent before it was read.",
         lambda controller: controller.epoch,
     ),
     "kafka_controller_elections_total": _of_controller(
@@ -76,9 +77,18 @@ CONTROLLER: Table[ClusterView] = {
         "epoch jumped.",
         lambda controller: controller.missed_elections,
     ),
+    "kafka_controller_possible_elections_total": figure(
+        "Controller elections that may have been besides those counted, across a snapshot of a metadata log; absent "
+        "outside KRaft.",
+        lambda view: (
+            None
+            if (held := view.controller) is None or view.has_zookeeper
+            else held.possible_elections
+        ),
+    ),
     "kafka_controller_elected_timestamp_seconds": _of_controller(
-        "Unix time in seconds when the controller was elected, by ZooKeeper's clock; absent while"
-        " there is none.",
+        "Unix time in seconds when the controller was elected, by ZooKeeper's clock, in a KRaft cluster by its own; "
+        "absent while there is none.",
         lambda controller: seconds(controller.elected_at),
     ),
     "kafka_controller_vacant_since_timestamp_seconds": _of_controller(
@@ -110,7 +120,11 @@ CONTROLLER: Table[ClusterView] = {
         "State of the controller's failover work, as leader writes show it: 1 for the current "
         "state, 0 for the others.",
         ("state",),
-        lambda view: () if (held := view.controller) is None else state_of(Failover, held.failover),
+        lambda view: (
+            ()
+            if (held := view.controller) is None or held.failover is None
+            else state_of(Failover, held.failover)
+        ),
     ),
     "kafka_controller_failover_since_timestamp_seconds": _of_controller(
         "Unix time in seconds when the current failover work, or else the last finished one, "
@@ -176,7 +190,7 @@ CONTROLLER: Table[ClusterView] = {
         "then vacancy, failover work and pending writes are not known.",
         lambda view: (
             None
-            if view.controller is None and view.log.left_since is None
+            if not view.has_zookeeper or (view.controller is None and view.log.left_since is None)
             else int(view.log.kraft_since is not None)
         ),
     ),
@@ -190,7 +204,7 @@ CLUSTER: Table[ClusterView] = {
         lambda view: [] if (id_ := view.config.cluster_id) is None else [((id_,), 1)],
     ),
     "kafka_cluster_brokers": figure(
-        "Number of brokers that are registered now.",
+        "Number of brokers that are registered now; in a KRaft cluster neither fenced nor shutting down.",
         lambda view: None if (live := view.brokers_live) is None else len(live),
     ),
     "kafka_cluster_brokers_known": figure(
@@ -306,9 +320,23 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.min_isr_blocks,
     ),
     "kafka_cluster_replicas_on_gone_brokers": figure(
-        "Number of replicas assigned to brokers that are not registered; 0 while every broker is "
-        "up.",
+        "Number of replicas assigned to brokers that are not registered, in a KRaft cluster not active; 0 while every "
+        "broker is up.",
         lambda view: view.counts.replicas_on_gone_brokers,
+    ),
+    "kafka_cluster_recovering_partitions": figure(
+        "Number of partitions whose leader came from an unclean election and recovers; 0 in a healthy cluster.",
+        lambda view: view.counts.recovering,
+    ),
+    "kafka_cluster_empty_isr_partitions": figure(
+        "Number of partitions with an empty ISR; 0 in a healthy cluster, absent without eligible leader replicas "
+        "(eligible.leader.replicas.version), because only they let an ISR be empty.",
+        lambda view: view.counts.isr_empty,
+    ),
+    "kafka_cluster_elr_partitions": figure(
+        "Number of partitions with eligible leader replicas, which are below min.insync.replicas; 0 in a healthy "
+        "cluster, absent outside KRaft.",
+        lambda view: view.counts.with_elr,
     ),
     "kafka_cluster_assumed_min_insync_replicas": figure(
         "Value of min.insync.replicas that the monitor's settings state for the brokers' own "

@@ -85,12 +85,13 @@ _INCIDENTS: Table[IncidentsSummary] = {
 
 _BALANCE: Table[RebalanceSummary] = {
     "kafka_cluster_imbalance_threshold_ratio": figure(
-        "Imbalance ratio above which the controller rebalances a broker, as the monitor's settings "
-        "state it (ZooKeeper does not hold leader.imbalance.per.broker.percentage).",
-        lambda held: held.threshold_percentage / 100,
+        "Imbalance ratio above which the controller rebalances a broker, as the monitor's settings state it "
+        "(ZooKeeper does not hold leader.imbalance.per.broker.percentage); absent in KRaft, which ignores it.",
+        lambda held: None if (limit := held.threshold_percentage) is None else limit / 100,
     ),
     "kafka_cluster_imbalanced_brokers": figure(
-        "Number of brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
+        "Number of brokers whose imbalance ratio is above the threshold, in a KRaft cluster above 0; 0 in a balanced "
+        "cluster.",
         lambda held: len(held.exceeding),
     ),
     "kafka_cluster_imbalanced_brokers_mendable": figure(

@@ -4,7 +4,7 @@ Staleness is shown, never hidden. Points in time are timestamps, so that a scrap
 nothing; the few figures that must be ages or states are read from a `Moment`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from controller_model.metrics.metric import (
     Moment,
@@ -22,6 +22,11 @@ from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
 _LATE_BEATS_S = LATE_BEATS_MS / 1000
+
+
+def _of_znodes(text: str, read: Callable[[ClusterView], float | None]) -> Samples[ClusterView]:
+    """Return a figure of how znodes are read, which a KRaft cluster does not have."""
+    return figure(text, lambda view: read(view) if view.has_zookeeper else None)
 
 
 LOG: Table[ClusterView] = {
@@ -69,12 +74,13 @@ LOG: Table[ClusterView] = {
         "Unix time in seconds when this cluster's counters started at 0.",
         lambda view: seconds(view.counters_since),
     ),
-    "kcm_cluster_znodes": figure(
-        "Number of znodes from which the figures are computed.", lambda view: view.log.znodes
+    "kcm_cluster_znodes": _of_znodes(
+        "Number of znodes from which the figures are computed; absent in KRaft.",
+        lambda view: view.log.znodes,
     ),
     "kcm_cluster_verified_timestamp_seconds": figure(
-        "Unix time in seconds when a resync or a reconciliation last proved the figures equal to "
-        "ZooKeeper; absent before the first proof.",
+        "Unix time in seconds when a resync or a reconciliation last proved the figures equal to ZooKeeper, or all of a "
+        "metadata log up to its end was held; absent before the first proof.",
         lambda view: seconds(view.log.verified_at),
     ),
     "kcm_cluster_divergent": figure(
@@ -97,9 +103,9 @@ LOG: Table[ClusterView] = {
         "none can be missing.",
         lambda view: seconds(view.log.incomplete_since),
     ),
-    "kcm_cluster_denied_paths": figure(
+    "kcm_cluster_denied_paths": _of_znodes(
         "Number of ZooKeeper paths that the watcher may not read; figures that need them are "
-        "absent.",
+        "absent, as is this one in KRaft.",
         lambda view: len(view.log.denied) + view.log.denied_more,
     ),
     "kcm_cluster_resync_under_way": figure(
@@ -112,11 +118,12 @@ LOG: Table[ClusterView] = {
         lambda view: int(view.resync_wanted is not None),
     ),
     "kcm_cluster_resyncs_total": figure(
-        "Finished resyncs, each of which reads the whole tree.", lambda view: view.log.resyncs
+        "Finished resyncs, each of which reads the whole tree, or a snapshot of a metadata log.",
+        lambda view: view.log.resyncs,
     ),
-    "kcm_cluster_reconciliations_total": figure(
+    "kcm_cluster_reconciliations_total": _of_znodes(
         "Finished reconciliations, each of which compares the figures with ZooKeeper; one every "
-        "few minutes.",
+        "few minutes; absent in KRaft.",
         lambda view: view.log.reconciliations,
     ),
     "kcm_cluster_log_holes_total": figure(
@@ -131,13 +138,13 @@ LOG: Table[ClusterView] = {
         "Changes that were read again and skipped, which is harmless.",
         lambda view: view.log.not_newer,
     ),
-    "kcm_cluster_stale_changes_total": figure(
+    "kcm_cluster_stale_changes_total": _of_znodes(
         "Changes that were skipped because their value was older than the one held, which is "
-        "harmless.",
+        "harmless; absent in KRaft, whose log has one order.",
         lambda view: view.log.stale,
     ),
-    "kcm_cluster_missed_updates_total": figure(
-        "Updates of a znode that were overwritten before they could be read.",
+    "kcm_cluster_missed_updates_total": _of_znodes(
+        "Updates of a znode that were overwritten before they could be read; absent in KRaft, whose log holds each.",
         lambda view: view.log.missed_updates,
     ),
     "kcm_cluster_unreadable_records_total": figure(
@@ -179,8 +186,8 @@ NOW: Table[Moment] = {
         lambda moment: _by_stage(moment.behind_ms),
     ),
     "kcm_clock_skew_seconds": Samples(
-        "Seconds by which the clock of a stage (zookeeper, watcher, fold) is ahead of the "
-        "exporter's, negative if behind; a lower bound for zookeeper; absent before it is known.",
+        "Seconds by which the clock of a stage (zookeeper or a KRaft controller, watcher, fold) is ahead of the "
+        "exporter's, negative if behind; of the first a lower bound; absent before it is known.",
         ("stage",),
         lambda moment: _by_stage(moment.clock_skew_ms),
     ),
@@ -206,8 +213,8 @@ NOW: Table[Moment] = {
         ],
     ),
     "kafka_cluster_next_rebalance_timestamp_seconds": figure(
-        "Earliest Unix time in seconds at which the controller next checks leader balance, if its "
-        "settings are Kafka's defaults; absent without a controller.",
+        "Earliest Unix time in seconds at which the controller next checks leader balance, if its settings are Kafka's "
+        "defaults; absent without a controller and in KRaft, which has no fixed times.",
         lambda moment: seconds(moment.next_rebalance_at),
     ),
 }

@@ -49,10 +49,12 @@ class Status(enum.StrEnum):
 
 
 class Stage(enum.StrEnum):
-    """A stage on the way from ZooKeeper to the reader."""
+    """A stage on the way from ZooKeeper, or the metadata log, to the reader."""
 
     ZOOKEEPER = "zookeeper"
     """Its clock is compared with others, and a cluster may have left it; the watcher reports whether it answers."""
+    CONTROLLER = "controller"
+    """A KRaft cluster's active controller: its clock is compared with others."""
     WATCHER = "watcher"
     FOLD = "fold"
     EXPORTER = "exporter"

@@ -105,7 +105,8 @@ class Event(
 class Baseline(Event, frozen=True, kw_only=True):
     """The first resync of a lineage has ended. Nothing before it is known, and counters start here."""
 
-    znodes: int
+    znodes: int | None = None
+    """How many were read; None: a KRaft cluster has none."""
     controller: int
     epoch: int | None
     elected_at: int | None = None
@@ -113,7 +114,7 @@ class Baseline(Event, frozen=True, kw_only=True):
 
 
 class ControllerElected(Event, frozen=True, kw_only=True):
-    """A broker created /controller: it is the active controller now."""
+    """A broker created /controller, or a KRaft quorum elected a leader: it is the active controller now."""
 
     from_broker: int
     """The previous holder; -1 if there was none or it is not known."""
@@ -131,15 +132,19 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     cause: ElectionCause = ElectionCause.UNKNOWN
     elected_at: int | None = None
     """When it was elected, by ZooKeeper's clock: long before `at` if nobody watched. Counts use this time."""
+    of_quorum: bool = False
+    """The ids are of nodes in a KRaft quorum, which need not be brokers."""
 
 
 class ControllerVacated(Event, frozen=True, kw_only=True):
-    """/controller was removed: no broker is the active controller."""
+    """/controller was removed, or a KRaft quorum has no leader: nobody is the active controller."""
 
     from_broker: int
     epoch: int | None
     held_until: int | None = None
     """When `from_broker` was last known to be the controller. None: until `at`, or it is not known."""
+    of_quorum: bool = False
+    """The id is of a node in a KRaft quorum, which need not be a broker."""
 
 
 class FailoverWork(Event, frozen=True, kw_only=True):

@@ -111,11 +111,12 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
 class RebalanceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The balance of leadership in the cluster's view, computed from the totals."""
 
-    threshold_percentage: int = 10
+    threshold_percentage: int | None = 10
+    """None: a KRaft controller has no threshold, it elects for each partition (maybeBalancePartitionLeaders)."""
     auto_leader_rebalance: bool = True
     """auto.leader.rebalance.enable, as assumed."""
     exceeding: tuple[int, ...] = ()
-    """Brokers whose imbalance ratio is strictly above the threshold; worst first."""
+    """Brokers whose imbalance ratio is strictly above the threshold, or above 0 without one; worst first."""
     mendable: tuple[int, ...] = ()
     """Exceeding brokers to which an election could give some leadership back now."""
     electable: int = 0

@@ -100,12 +100,14 @@ class ControllerView(msgspec.Struct, kw_only=True):
     """The same, at most: more than the minimum if an election was not seen live."""
     vacancy_last_min_ms: int | None = None
     vacancy_last_max_ms: int | None = None
-    failover: Failover = Failover.UNKNOWN
+    failover: Failover | None = Failover.UNKNOWN
+    """None, in a view: the cluster has no such work (KRaft)."""
     failover_since: int | None = None
     """When the work that is under way (or was done last) became due."""
     failover_last_ms: int | None = None
     """How long the last finished failover work took."""
-    stale_writes: int = 0
+    stale_writes: int | None = 0
+    """None, in a view: nobody but the active controller can write (KRaft)."""
     migrating_to_kraft: bool = False
     refused_below: int | None = None
     """Brokers refuse a controller with an epoch below this one (STALE_CONTROLLER_EPOCH): /controller_epoch went back from
@@ -359,6 +361,11 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     views have another digest lacks some, or has older ones. None: nothing can be compared."""
     quorum: QuorumView | None = None
     """The quorum and what the metadata log states of the cluster; None: it is not a KRaft cluster."""
+
+    @property
+    def has_zookeeper(self) -> bool:
+        """Return whether the cluster is watched in ZooKeeper: a KRaft cluster has no session, znodes or paths."""
+        return Capability.SESSION not in self.log.absent
 
     def can_see(self, capability: Capability) -> bool:
         """Return whether the source can see all of this; what depends on it is not known otherwise, or does not exist."""

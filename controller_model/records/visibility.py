@@ -1,6 +1,7 @@
-"""What of the views is not known while a source cannot see all of a cluster.
+"""What of the views is not known while a source cannot see all of a cluster, and what a KRaft cluster does not have.
 
-The rule: a figure that depends on something that cannot be seen, be it in part, is None, for whoever reads a view.
+The rule: a figure that depends on something that cannot be seen, be it in part, is None, for whoever reads a view. So is
+one that depends on what this kind of cluster does not have (`LogView.absent`): then nothing is missing without it.
 What a figure depends on stands in these tables and nowhere else; each has an entry for every field, or for all that
 are left. Values that the fold still holds of what can no longer be seen are old, so they are no figures either.
 """
@@ -11,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.pending_writes import PendingWrites
 from controller_model.records.views import (
     BrokerRecord,
     BrokerView,
     Capability,
     ClusterView,
+    ControllerView,
     Counts,
     Pending,
 )
@@ -35,23 +38,27 @@ HEALTH: Needs = LEADERS | CONTROLLER
 """What is abnormal now, of which incidents are made."""
 LOSSES: Needs = MIN_ISR | CONTROLLER
 """What the loss of brokers would break."""
-WRITES: Needs = HEALTH | {Capability.REQUESTS}
+WORK: Needs = frozenset({Capability.PENDING_WRITES})
+"""What the controller has decided, or must do, and has not written yet."""
+WRITES: Needs = HEALTH | WORK | {Capability.REQUESTS}
 """What is pending from the controller."""
 REHEARSALS: Needs = LOSSES | WRITES
 
 COUNTS: Mapping[str, Needs] = {
     **dict.fromkeys(("topics", "partitions"), frozenset({Capability.TOPICS})),
     **dict.fromkeys(
-        ("leaderless", "without_state", "under_replicated", "under_replicated_reassigning"),
+        ("leaderless", "under_replicated", "under_replicated_reassigning"),
         PARTITIONS,
     ),
     **dict.fromkeys(("preferred_imbalance", "reassigning", "replication_factor_1"), PARTITIONS),
     **dict.fromkeys(("recovering", "isr_empty", "with_elr"), PARTITIONS),
-    **dict.fromkeys(("offline", "pending_leader_writes", "preferred_electable"), LEADERS),
+    **dict.fromkeys(("offline", "preferred_electable"), LEADERS),
+    "pending_leader_writes": LEADERS | WORK,
+    "without_state": PARTITIONS | WORK,
     "replicas_on_gone_brokers": LEADERS,
     **dict.fromkeys(("under_min_isr", "at_min_isr", "under_replicated_at_min_isr"), MIN_ISR),
     "min_isr_blocks": MIN_ISR,
-    "deleting_topics": frozenset({Capability.DELETIONS}),
+    "deleting_topics": WORK | {Capability.DELETIONS},
 }
 """What each figure of `Counts` depends on."""
 
@@ -70,15 +77,21 @@ PENDING: Mapping[str, Needs] = {
         ("reassign_partitions", "reassign_partitions_at"), frozenset({Capability.REQUESTS})
     ),
     "oldest_reassignment_at": PARTITIONS,
-    "oldest_deletion_at": frozenset({Capability.DELETIONS}),
+    "oldest_deletion_at": WORK | {Capability.DELETIONS},
     "oldest_request_at": PARTITIONS | {Capability.REQUESTS},
 }
 """What each figure of `Pending` depends on."""
 
+OF_CONTROLLER: Mapping[str, Needs] = {
+    **dict.fromkeys(("failover", "failover_since", "failover_last_ms"), WORK),
+    "stale_writes": frozenset({Capability.FOREIGN_WRITES}),
+}
+"""What those figures of a controller depend on that not every cluster has, if the controller itself can be seen."""
+
 CLUSTER: Mapping[str, Needs] = {
     "controller": CONTROLLER,
     "counters": LEADERS,
-    "foreign_writes": HEALTH,
+    "foreign_writes": HEALTH | {Capability.FOREIGN_WRITES},
     "brokers_live": BROKERS,
     "incidents": HEALTH,
     "rebalance": LEADERS,
@@ -98,7 +111,10 @@ BROKER: Mapping[str, Needs] = {
 def visible_counts(
     counts: Counts, hidden: AbstractSet[Capability], *, is_kraft: bool = False
 ) -> Counts:
-    """Return the figures that are known while this is hidden; a KRaft controller writes which leaders live (`is_kraft`)."""
+    """Return the figures that are known while this is hidden or absent.
+
+    `is_kraft`: a KRaft controller writes which leaders live.
+    """
     if not hidden:
         return counts
     unknown = _unknown(COUNTS, hidden)
@@ -109,16 +125,18 @@ def visible_counts(
 
 
 def visible_pending(pending: Pending, hidden: Collection[Capability]) -> Pending:
-    """Return what is known of what waits while this is hidden."""
+    """Return what is known of what waits while this is hidden or absent."""
     return msgspec.structs.replace(pending, **_unknown(PENDING, hidden)) if hidden else pending
 
 
 def visible_cluster(view: ClusterView) -> ClusterView:
-    """Return a cluster's view with what is known while `view.log.hidden` is hidden."""
-    hidden = frozenset(view.log.hidden)
+    """Return a cluster's view with what is known while `view.log.hidden` is hidden, and what its kind of cluster has."""
+    hidden = frozenset(view.log.hidden).union(view.log.absent)
     if not hidden:
         return view
-    parts = _unknown(CLUSTER, hidden)
+    controller = view.controller
+    parts: dict[str, Any] = {"controller": _visible_controller(view, hidden)}
+    parts |= _unknown(CLUSTER, hidden)
     if not WRITES.isdisjoint(hidden):
         parts["pending_writes"] = PendingWrites(counts=None)
     config = view.config
@@ -126,17 +144,31 @@ def visible_cluster(view: ClusterView) -> ClusterView:
         config = msgspec.structs.replace(config, migration=None)
     if Capability.BROKER_CONFIGS in hidden:
         config = msgspec.structs.replace(config, broker_min_isr={}, broker_unclean={})
+    is_kraft = not view.has_zookeeper or (controller is not None and controller.migrating_to_kraft)
     return msgspec.structs.replace(
         view,
-        counts=visible_counts(
-            view.counts,
-            hidden,
-            is_kraft=view.controller is not None and view.controller.migrating_to_kraft,
-        ),
+        counts=visible_counts(view.counts, hidden, is_kraft=is_kraft),
         pending=visible_pending(view.pending, hidden),
         config=config,
         **parts,
     )
+
+
+def _visible_controller(
+    view: ClusterView, hidden: AbstractSet[Capability]
+) -> ControllerView | None:
+    """Return what is known of the controller; None: not who it is.
+
+    A snapshot of a metadata log does not say who is the active controller: until a controller answers or one is
+    elected, it is neither known nor vacant.
+    """
+    held = view.controller
+    if held is None:
+        return None
+    is_named = held.id != NO_CONTROLLER or held.vacant_since is not None
+    if not (is_named or view.has_zookeeper):
+        return None
+    return msgspec.structs.replace(held, **_unknown(OF_CONTROLLER, hidden))
 
 
 def visible_broker(view: BrokerView, hidden: AbstractSet[Capability]) -> BrokerView:

@@ -74,7 +74,9 @@ def summary(control: ControlPlane) -> RebalanceSummary:
     exceeding = figures.exceeding(control)
     electable = figures.electable(control, exceeding)
     return RebalanceSummary(
-        threshold_percentage=figures.threshold_percentage(control),
+        threshold_percentage=figures.threshold_percentage(control)
+        if control.quorum is None
+        else None,
         auto_leader_rebalance=control.assumed.auto_leader_rebalance,
         exceeding=exceeding,
         mendable=tuple(electable),

@@ -101,9 +101,11 @@ BROKER_NOT_ELECTABLE = of_brokers(
 )
 _ABOVE = (
     f"({BROKER_IMBALANCE.expr} > on (cluster) group_left () "
-    f"{highest('kafka_cluster_imbalance_threshold_ratio')})"
+    f"({highest('kafka_cluster_imbalance_threshold_ratio')} or "
+    f"{highest('kafka_cluster_imbalanced_brokers')} * 0))"
 )
-"""The imbalance ratio of brokers above the threshold, which is a setting of kcm because ZooKeeper has none."""
+"""The imbalance ratio of brokers above the threshold, which is a setting of kcm because ZooKeeper has none. A KRaft
+cluster has no threshold: its controller balances each partition, so any imbalance is above it."""
 
 BROKER_MENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0) and on (cluster) "

@@ -25,6 +25,8 @@ from exporter.api.answers import Json, Place, Summary, SummaryController
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 
+OF_ZNODES = ("znodes", "read_zxid", "stale", "missed_updates", "reconciliations")
+"""What is null in the `log` of a KRaft cluster, which has no znodes."""
 _PARTITIONS_SHOWN = 20
 """Most partitions listed with an event; their total number is given next to them."""
 
@@ -121,6 +123,8 @@ def cluster_answer(view: ClusterView) -> Json:
         body["migration"]["metadata_offset"] = str(migration.metadata_offset)
     body["as_of"]["generation"] = str(view.as_of.generation)
     body["log"]["read_zxid"] = str(view.log.read_zxid)
+    if not view.has_zookeeper:
+        body["log"] |= dict.fromkeys(OF_ZNODES)
     generation, seq = view.views_from
     body["views_from"] = {"generation": str(generation), "seq": seq}
     return body

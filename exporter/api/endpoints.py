@@ -62,6 +62,7 @@ from exporter.partitions.partition_pages import (
 )
 from exporter.partitions.partition_search import search
 from exporter.scrape.collector import Collector
+from rehearsal.rehearse import IN_KRAFT
 
 Handler = Callable[[Request], Awaitable[Response]]
 C = TypeVar("C")
@@ -294,6 +295,8 @@ class ApiPages:
         snapshot, query, fresh = asked
         texts, most = query.all("step"), query.one("limit")
         steps = read_steps(texts)
+        if not snapshot.view.has_zookeeper:
+            raise HTTPException(409, IN_KRAFT)
         _require(snapshot, visibility.REHEARSALS)
         check_work(steps, snapshot, memory_left())
         last = last_failover(self._events, snapshot)

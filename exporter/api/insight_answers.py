@@ -118,7 +118,9 @@ def recommendations_answer(
         if each.live and each.host and each.port
     )
     server = next(servers, None)
-    at = None if elected_at is None else next_check_at(elected_at, now, check.assumed)
+    at = None
+    if elected_at is not None and snapshot.view.has_zookeeper:
+        at = next_check_at(elected_at, now, check.assumed)
     return Recommendations(
         broker=broker,
         imbalance_before=recommendation.imbalance_before,

@@ -15,6 +15,7 @@ from controller_model.records.events import AnyEvent
 from controller_model.records.recommendations import Recommended
 from controller_model.records.views import BrokerView, ClusterView
 from exporter.api.answers import ANSWERS, SCHEMAS, Json
+from exporter.api.cluster_answers import OF_ZNODES
 from exporter.api.operations import CLUSTER, OPERATIONS, Operation
 from pipeline.runtime import API_HEADER, API_VERSION
 
@@ -171,7 +172,10 @@ def _reword_views(schemas: dict[str, Json]) -> None:
     broker["properties"]["epoch"] = _LONG_OR_NULL
     for name in ("BrokerStarted", "BrokerStopped"):
         schemas[name]["properties"]["epoch"] = _LONG_OR_NULL
-    schemas["LogView"]["properties"]["read_zxid"] = _LONG
+    of_log = schemas["LogView"]["properties"]
+    of_log["read_zxid"] = _LONG
+    for name in OF_ZNODES:
+        of_log[name] = {"anyOf": [of_log[name], {"type": "null"}]}
     schemas["KraftMigration"]["properties"]["metadata_offset"] = _LONG
     schemas.pop("AsOf", None)
     with_safety = {**broker["properties"], "safe_to_stop": _ref("StopSafety")}

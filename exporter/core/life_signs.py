@@ -166,7 +166,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             behind = (*behind, now - view.folded_at)[-_VIEWS:]
         return msgspec.structs.replace(self, position=position, due=due, fold_behind=behind)
 
-    def _skew_ms(self, ahead_ms: int) -> dict[Stage, int]:
+    def _skew_ms(self, ahead_ms: int, source: Stage) -> dict[Stage, int]:
         """Return by how much each wall clock is ahead of ours, which is `ahead_ms` ahead of our steady one."""
         skew = {}
         if len(self.fold_behind) >= _MIN_SAMPLES:
@@ -176,11 +176,16 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             steady_ms = min(transit.ms for transit in self.transits)
             skew[Stage.WATCHER] = beat.sent_at - beat.sent_steady - steady_ms - ahead_ms
             if beat.source_ahead_ms is not None:
-                skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + beat.source_ahead_ms
+                skew[source] = skew[Stage.WATCHER] + beat.source_ahead_ms
         return skew
 
-    def progress(self, now: int, *, wall: int, read_at: int | None) -> ReaderProgress:
-        """Return the age of each sign at `now`, which our wall clock calls `wall`; `read_at`: see `with_beat`."""
+    def progress(
+        self, now: int, *, wall: int, read_at: int | None, source: Stage = Stage.ZOOKEEPER
+    ) -> ReaderProgress:
+        """Return the age of each sign at `now`, which our wall clock calls `wall`.
+
+        `source`: whose clock a beat compares with the watcher's. `read_at`: see `with_beat`.
+        """
         read_ms = _age(now, read_at)
         proven_at = self.log_complete_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
@@ -190,7 +195,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             fold_ms=_age(now, self.due[0].since) if self.due else 0,
             zookeeper_ms=_age(now, proven_at),
             session=None if self.beat is None else self.beat.session,
-            clock_skew_ms=self._skew_ms(wall - now),
+            clock_skew_ms=self._skew_ms(wall - now, source),
         )
 
 

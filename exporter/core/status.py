@@ -12,6 +12,7 @@ import msgspec
 from controller_model.records.completeness import (
     LATE_BEATS_MS,
     ReaderProgress,
+    Stage,
     Status,
     assess,
 )
@@ -140,7 +141,12 @@ class ReadingState:
         shown_at = self._shown_at.get(snapshot.partition)
         ahead_ms = None if moved_at is None or shown_at is None else moved_at - shown_at
         signs = self._signs.get(snapshot.name, LifeSigns())
-        progress = signs.progress(self.steady(), wall=self._wall(), read_at=status.read_at)
+        progress = signs.progress(
+            self.steady(),
+            wall=self._wall(),
+            read_at=status.read_at,
+            source=Stage.ZOOKEEPER if snapshot.view.has_zookeeper else Stage.CONTROLLER,
+        )
         began_at = status.read_to_end_at
         began_ms = None if began_at is None else self.steady() - began_at
         return msgspec.structs.replace(progress, log_ahead_ms=ahead_ms, began_ms=began_ms)

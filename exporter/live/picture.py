@@ -21,7 +21,7 @@ _PARTITIONS_NAMED = 3
 _OF_BROKERS = (
     "id", "leaders", "replicas", "in_isr", "preferred", "preferred_not_led", "imbalance_ratio",
 )  # fmt: skip
-_OF_RECORDS = ("live", "since", "host", "rack")
+_OF_RECORDS = ("live", "fenced", "since", "host", "rack")
 """The fields of a broker, and of its record, that the page shows."""
 
 _NOT_OF_EVENTS = frozenset({"position", "source_number"})
@@ -33,6 +33,7 @@ def fleet_row(
     """Return a cluster's row of the fleet."""
     view, controller = snapshot.view, snapshot.view.controller
     live, brokers = view.brokers_live, snapshot.brokers.values()
+    ids = {broker.id for broker in brokers}
     is_known = not any(None in {each.record.live, each.replicas} for each in brokers)
     return {
         "name": snapshot.name,
@@ -44,7 +45,9 @@ def fleet_row(
         "controller": {
             name: None if controller is None else getattr(controller, name)
             for name in ("id", "elected_at", "vacant_since")
-        },
+        }
+        # The controller of a KRaft cluster need not be a broker.
+        | {"is_broker": controller is None or view.has_zookeeper or controller.id in ids},
         "brokers_live": None if live is None else len(live),
         "brokers_gone": sum(not b.record.live and b.replicas != 0 for b in brokers)
         if is_known and live is not None
@@ -65,7 +68,7 @@ def failed_row(name: str) -> Json:
         "since": None,
         "headline": "The exporter failed to judge it: see its log",
         "problem_count": 1,
-        "controller": {"id": None, "elected_at": None, "vacant_since": None},
+        "controller": {"id": None, "elected_at": None, "vacant_since": None, "is_broker": True},
         "brokers_live": None,
         "brokers_gone": None,
         "counts": dict.fromkeys(Counts.__struct_fields__),

@@ -272,7 +272,8 @@ def _brokers(case: _Case) -> Iterator[ClusterProblem]:
     # An outage of several brokers began with the first of them, if that is known for all.
     times = [broker.record.since for broker in gone if broker.record.since is not None]
     since = min(times) if len(times) == len(gone) else None
-    text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
+    what = "not registered" if case.view.has_zookeeper else "fenced or not registered"
+    text = f"{_named(gone)} {what}; {_number(replicas, 'replica')} there"
     yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
     if case.view.counts.under_replicated_at_min_isr:
         text = f"{_named(gone)} gone, while partitions can lose no further replica"
@@ -286,7 +287,7 @@ def _balance(case: _Case) -> Iterator[ClusterProblem]:
     rebalance = case.view.rebalance
     if rebalance is None or rebalance.recommendation is None:
         return  # an imbalance that may balance itself within moments is no problem
-    limit = rebalance.threshold_percentage / _PERCENT
+    limit = (rebalance.threshold_percentage or 0) / _PERCENT
     above = [
         broker
         for broker in case.snapshot.brokers.values()
@@ -295,9 +296,9 @@ def _balance(case: _Case) -> Iterator[ClusterProblem]:
     if above:
         elects = sum(broker.preferred_electable or 0 for broker in above)
         electable = _number(elects, "leader")
-        text = (
-            f"{_named(above)} more than {limit:.0%} imbalanced; an election gives {electable} back"
-        )
+        # A KRaft controller has no limit: it balances each partition (ReplicationControlManager).
+        more = "" if rebalance.threshold_percentage is None else f"more than {limit:.0%} "
+        text = f"{_named(above)} {more}imbalanced; an election gives {electable} back"
         yield from case.judged("KafkaLeadersImbalanced", elects, text, filter_=Condition.ELECTABLE)
 
 
@@ -313,6 +314,8 @@ def _blind(case: _Case) -> Iterator[ClusterProblem]:
     completeness = case.moment.completeness
     if completeness.status is Status.BLIND:
         text = "The monitor is blind: it does not see what happens in ZooKeeper"
+        if not case.view.has_zookeeper:
+            text = "The monitor is blind: no controller answers it, so changes are not seen"
         yield from case.judged("KcmBlind", 1, text, since=completeness.since)
 
 

@@ -126,7 +126,9 @@ class Collector:
                 if None not in {broker.record.live, broker.leaders}
             },
             worst=self.worst_topics.of(snapshot.name),
-            next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
+            next_rebalance_at=None
+            if elected_at is None or not view.has_zookeeper
+            else next_check_at(elected_at, now),
         )
 
     def _cached_lines(self, format_: Format) -> bytes:

@@ -17,6 +17,7 @@ NOT_SHOWN = {
     "controller_epoch",
     "elected_at",
     "held_until",
+    "of_quorum",
 }
 """Fields that only programs need, or that are shown in another way."""
 
@@ -32,6 +33,8 @@ def event_text(event: Mapping[str, Any]) -> str:
 
     >>> event_text({"kind": "ControllerElected", "from_broker": 0, "to_broker": 1, "epoch": 2})
     'ControllerElected broker 0 -> 1, epoch 2'
+    >>> event_text({"kind": "ControllerVacated", "from_broker": 3001, "epoch": 2, "of_quorum": True})
+    'ControllerVacated from node 3001, epoch 2'
     >>> event_text({"kind": "IsrShrunk", "who": [2], "leader": 1, "partition_count": 9})
     'IsrShrunk, who 2, leader 1, 9 partitions'
     >>> event_text({"kind": "IncidentClosed", "incident": {"number": 3, "summary": "All well."}})
@@ -41,7 +44,8 @@ def event_text(event: Mapping[str, Any]) -> str:
     if summed_up is not None:
         return summed_up(event)
     facts = {name: value for name, value in event.items() if name not in NOT_SHOWN}
-    move = _move(facts.pop("from_broker", None), facts.pop("to_broker", None))
+    of = "node" if event.get("of_quorum") else "broker"
+    move = _move(facts.pop("from_broker", None), facts.pop("to_broker", None), of)
     words = [f"{event.get('kind', '?')}{move}"]
     words += [f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items()]
     if count := event.get("partition_count"):
@@ -57,9 +61,11 @@ def _incident(event: Mapping[str, Any]) -> str:
 def _recommendation(event: Mapping[str, Any]) -> str:
     brokers = _value(list(event["brokers"]))
     electable = counted(event["partition_count"], "partition")
+    limit = event["threshold_percentage"]
+    above = f"above {limit}% imbalance" if limit else "with any imbalance"
     return (
-        f"RecommendationMade {event['number']}: broker {brokers} above "
-        f"{event['threshold_percentage']}% imbalance, {electable} electable (kcm recommend)"
+        f"RecommendationMade {event['number']}: broker {brokers} {above}, "
+        f"{electable} electable (kcm recommend)"
     )
 
 
@@ -96,12 +102,12 @@ _SUMMED_UP: dict[str, Callable[[Mapping[str, Any]], str]] = {
 """Events whose content does not fit on a line."""
 
 
-def _move(source: int | None, target: int | None) -> str:
+def _move(source: int | None, target: int | None, of: str) -> str:
     if source is None and target is None:
         return ""
     if target is None:
-        return f" from broker {source}"
-    return f" to broker {target}" if source is None else f" broker {source} -> {target}"
+        return f" from {of} {source}"
+    return f" to {of} {target}" if source is None else f" {of} {source} -> {target}"
 
 
 def _value(value: object) -> str:

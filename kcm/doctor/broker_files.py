@@ -19,9 +19,10 @@ from pipeline.topics import client_properties
 
 ANSWER_S = 3.0
 """For each broker: one that takes longer counts as down."""
+_THRESHOLD = "leader.imbalance.per.broker.percentage"
 SETTING_OF = {
     "min.insync.replicas": "min_insync_replicas",
-    "leader.imbalance.per.broker.percentage": "leader_imbalance_percentage",
+    _THRESHOLD: "leader_imbalance_percentage",
     "auto.leader.rebalance.enable": "auto_leader_rebalance",
 }
 """The settings of the fold that each cluster needs, by Kafka's name."""
@@ -29,6 +30,9 @@ TAKEN_AS = {
     "leader.imbalance.check.interval.seconds": "300",
 }
 """The defaults of Kafka by which the next rebalance is predicted."""
+IN_KRAFT = "kraft"
+"""The entry of a KRaft cluster beside its settings: its controller has no threshold, and checks at no fixed times
+(ReplicationControlManager.maybeBalancePartitionLeaders), so what files say of these needs no setting."""
 _IN_FILES = {ConfigSource.STATIC_BROKER_CONFIG.value, ConfigSource.DEFAULT_CONFIG.value}
 
 BrokerFile = Mapping[str, str | None]
@@ -83,7 +87,10 @@ def findings_of(
     cluster: str, files: Mapping[int, BrokerFile], is_set: Mapping[str, int | None]
 ) -> Iterator[Finding]:
     """Yield a line for each setting: what to set, or which brokers differ."""
+    is_kraft = IN_KRAFT in is_set
     for name, setting in SETTING_OF.items():
+        if is_kraft and name == _THRESHOLD:
+            continue
         listed, value = _values(name, files)
         if value is None:
             yield _unclear(cluster, name, listed)
@@ -94,7 +101,7 @@ def findings_of(
         else:
             line = f"--{setting.replace('_', '-')} {cluster}={value}"
             yield ok(about(cluster), printable(f"{listed}: {line}"))
-    for name, taken in TAKEN_AS.items():
+    for name, taken in () if is_kraft else TAKEN_AS.items():
         listed, value = _values(name, files)
         if value is None:
             yield _unclear(cluster, name, listed)

@@ -19,7 +19,7 @@ from kcm.cli.exits import EXIT_CONDITION_FALSE
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import AllSettings, load_all
 from kcm.cli.text import printable
-from kcm.doctor.broker_files import check_broker_files
+from kcm.doctor.broker_files import IN_KRAFT, check_broker_files
 from kcm.doctor.exporter import ANSWER_S, ask_ready, check_exporter
 from kcm.doctor.findings import Check, ClusterFindings, Finding, Level, fail, run_checks, unknown
 from kcm.doctor.kafka import ABOUT, NO_TOPIC, check_kafka, same_cluster, shown_cluster
@@ -209,6 +209,8 @@ def clusters_of(
                     "leader_imbalance_percentage": rebalance["threshold_percentage"],
                     "auto_leader_rebalance": rebalance["auto_leader_rebalance"],
                 }
+                if answer.get("quorum") is not None:
+                    found[name][IN_KRAFT] = 1
     except KcmError:
         pass  # its own check reports why
     if not found and watched == own:

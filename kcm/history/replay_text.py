@@ -16,6 +16,7 @@ from controller_model.history.snapshot import PartitionSnapshot, Snapshot
 from controller_model.history.snapshot_diff import Difference, SnapshotDiff
 from controller_model.insight.wording import counted
 from controller_model.records.events import AnyEvent
+from controller_model.records.views import Capability
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
@@ -86,13 +87,14 @@ def _head(snapshot: Snapshot) -> Text:
     if controller.elections is None:
         text.append("not known")
     else:
-        kind = "broker" if controller.id in snapshot.brokers else "node"
+        is_kraft = Capability.SESSION in snapshot.absent
+        kind = "node" if is_kraft and controller.id not in snapshot.brokers else "broker"
         nobody = "nobody" if controller.known else "not known"
         who = nobody if controller.id is None else f"{kind} {controller.id}"
         epoch = "unknown" if controller.epoch is None else controller.epoch
         text.append(
             f"{who}, epoch {epoch}; elections {controller.elections}, changes {controller.changes}, "
-            f"to another broker {controller.id_changes}, missed {controller.missed_elections}"
+            f"to another {kind} {controller.id_changes}, missed {controller.missed_elections}"
         )
     if snapshot.unproven_from is not None:
         text.append(
@@ -110,18 +112,23 @@ def _figures(snapshot: Snapshot) -> Text:
     def listed(*names: str) -> str:
         return ", ".join(f"{_spaced(name)} {known(counts[name])}" for name in names)
 
-    pending = snapshot.pending
+    pending, absent = snapshot.pending, snapshot.absent
+    has_work = Capability.PENDING_WRITES not in absent
     under_way = [
-        listed("reassigning", "deleting_topics"),
+        listed("reassigning", *(["deleting_topics"] if has_work else [])),
         *(["preferred election"] if pending.preferred_election else []),
         *(["reassign partitions"] if pending.reassign_partitions else []),
-        f"notifications {known(pending.notifications)}",
     ]
+    if Capability.REQUESTS not in absent:
+        under_way.append(f"notifications {known(pending.notifications)}")
+    of_log = ["unreadable"]
+    if Capability.SESSION not in absent:
+        of_log = ["missed_updates", "unreadable", "stale"]
     text = Text(f"size        {listed('topics', 'partitions')}\n")
     is_bad = any(counts[name] for name in ("offline", "under_replicated", "under_min_isr"))
     text.append(f"partitions  {listed(*_TROUBLE)}\n", style="bold red" if is_bad else "")
     text.append(f"under way   {', '.join(under_way)}\n")
-    text.append(f"log         {listed('missed_updates', 'unreadable', 'stale')}")
+    text.append(f"log         {listed(*of_log)}")
     return text
 
 

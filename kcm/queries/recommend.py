@@ -218,12 +218,17 @@ def _next(planned: dict[str, Any]) -> str:
         return (
             "rebalance   the controller elects nothing by itself (auto_leader_rebalance, assumed)"
         )
+    elects = f"elects {planned['elects']}" if planned["elects"] else "elects nothing"
+    if percentage is None:
+        return (
+            "rebalance   the KRaft controller checks an imbalance after its interval (5 minutes by default) and "
+            f"{elects} (no threshold, 1,000 in a round)"
+        )
     if planned["at_earliest"] is None:
         return "rebalance   when the controller checks next is not known"
-    what = f"elects {planned['elects']}" if planned["elects"] else "elects nothing"
     return (
         f"rebalance   the controller checks next not before {time_text(planned['at_earliest'])} "
-        f"and {what} (threshold {percentage}%, assumed)"
+        f"and {elects} (threshold {percentage}%, assumed)"
     )
 
 

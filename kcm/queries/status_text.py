@@ -13,9 +13,11 @@ from rich.text import Text
 from controller_model.insight.wording import counted
 from controller_model.insight.worst_first import trouble
 from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.kafka.metadata_records import METADATA_VERSION
 from controller_model.records.completeness import Status
 from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
 from controller_model.records.recent import ELECTION_WINDOWS_MS
+from controller_model.records.views import Capability
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
@@ -27,6 +29,8 @@ MAX_BROKERS = 30
 MAX_PARTITIONS = 8
 """Abnormal partitions that are listed."""
 MAX_EVENTS = 8
+STANDSTILL_MS = 15_000
+"""The high watermark of an idle quorum is reported every 10 s, and grows with each no-op."""
 _GOOD = "bold green"
 _BAD = "bold red"
 _DOUBTFUL = "bold yellow"
@@ -134,6 +138,7 @@ def _head(answer: Json, now_ms: int) -> Text:
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
     _kraft(text, answer, now_ms)
+    _quorum(text, answer, now_ms)
     for kind, count in (answer["foreign_writes"] or {}).items():
         words = printable(FOREIGN_WRITE_WORDS.get(kind, kind))
         text.append(f"\nforeign     {words} ({count}; kcm events --kind Anomaly)", style=_BAD)
@@ -159,6 +164,25 @@ def _kraft(text: Text, answer: Json, now_ms: int) -> None:
     text.append(f"; {copy}", style="" if log["left_since"] is None else _BAD)
 
 
+def _quorum(text: Text, answer: Json, now_ms: int) -> None:
+    """Add who votes in a KRaft cluster's quorum, how many candidates were not elected, and commits that stand still."""
+    quorum = answer["quorum"]
+    if quorum is None:
+        return
+    voters = _list(quorum["voters"]) if quorum["voters"] else "not known"
+    text.append(f"\nquorum      voters {voters}, candidacies {quorum['candidacies']}")
+    if (level := quorum["features"].get(METADATA_VERSION)) is not None:
+        text.append(f", {METADATA_VERSION} {level}")
+    if quorum["high_watermark"] is not None:
+        text.append(f", committed up to {quorum['high_watermark']}")
+        since = quorum["high_watermark_since"]
+        is_still = since is not None and now_ms - since > STANDSTILL_MS
+        text.append(lasting(since, now_ms) if is_still else "", style=_BAD)
+    if quorum["unreachable_since"] is not None:
+        silent = lasting(quorum["unreachable_since"], now_ms)
+        text.append(f"; no controller has answered{silent}", style=_BAD)
+
+
 def _incident(text: Text, incidents: Json | None, now_ms: int) -> None:
     """Add the open incident, or how long ago the last one was closed; without either, nothing."""
     if incidents is None:
@@ -182,10 +206,14 @@ def _controller(text: Text, answer: Json, now_ms: int) -> None:
     if controller["id"] < 0:
         text.append(f"NOBODY{lasting(controller['vacant_since'], now_ms)}", style=_BAD)
     else:
-        text.append(f"broker {controller['id']}", style="bold")
+        is_broker = any(broker["id"] == controller["id"] for broker in answer["brokers"])
+        kind = "node" if answer["quorum"] is not None and not is_broker else "broker"
+        text.append(f"{kind} {controller['id']}", style="bold")
         text.append(lasting(controller["elected_at"], now_ms))
     epoch = "not known" if controller["epoch"] is None else controller["epoch"]
     text.append(f", epoch {epoch}")
+    if Capability.PENDING_WRITES in answer["log"]["absent"]:
+        return
     health = answer["pending_writes"]["health"]
     text.append("; its work: ")
     style = {"zombie": _BAD, "slow": _DOUBTFUL}.get(health, "")
@@ -245,13 +273,16 @@ def _waiting(answer: Json, now_ms: int) -> Text | None:
     ):
         if pending[request]:
             found.append((f"{words}{lasting(pending[f'{request}_at'], now_ms)}", ""))
-    unknown = {
-        "pending writes": writes["counts"],
-        "partitions without state": counts["without_state"],
-        "deletions": counts["deleting_topics"],
-        "requests": pending["reassign_partitions"],
-    }
-    if missing := [what for what, value in unknown.items() if value is None]:
+    work, requests = Capability.PENDING_WRITES, Capability.REQUESTS
+    unknown = (
+        ("pending writes", writes["counts"], work),
+        ("partitions without state", counts["without_state"], work),
+        ("deletions", counts["deleting_topics"], work),
+        ("requests", pending["reassign_partitions"], requests),
+    )
+    absent = answer["log"]["absent"]
+    missing = [what for what, value, of in unknown if value is None and of not in absent]
+    if missing:
         found.append((f"not known: {', '.join(missing)}", _DOUBTFUL))
     if not found:
         return None
@@ -273,7 +304,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
     for broker in order[:MAX_BROKERS]:
         table.add(
             f"{broker['id']} {printable(broker['host'] or '')}",
-            _LIVE[broker["live"]],
+            "fenced" if broker["fenced"] else _LIVE[broker["live"]],
             ago(broker["since"], now_ms),
             printable(broker["rack"] or "-"),
             known(broker["leaders"]),

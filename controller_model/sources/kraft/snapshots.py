@@ -107,7 +107,7 @@ def finish(
     if not kraft.is_counting:
         kraft.is_counting = True
         events += _state_controller(reading, record)
-        return events + handle(state, CountingStarts(reading.stamp, 0, is_vacant=False))
+        return events + handle(state, CountingStarts(reading.stamp, None, is_vacant=False))
     if log.baseline and record.epoch != before:
         events += _state_elections(reading, record.epoch, before)
         events += _state_controller(reading, record)

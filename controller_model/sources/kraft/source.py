@@ -221,7 +221,7 @@ def _apply_slice(
         # The log is held from its first record on, before which there was nothing.
         at = record.batches[0].at if record.batches else record.observed_at
         stamp = Stamp(at, log.position, record.first)
-        events += handle(state, CountingStarts(stamp, 0, is_vacant=False))
+        events += handle(state, CountingStarts(stamp, None, is_vacant=False))
         log.views_from = log.position
     is_sampled = False
     for batch in record.batches:

@@ -110,7 +110,10 @@ function notes(answer) {
   const plan = answer.next_rebalance;
   const assumed = plan.assumed;
   const when = plan.at_earliest === null ? "" : ` at ${clock(plan.at_earliest)} at the earliest`;
-  const rule = `assumed: above ${assumed.leader_imbalance_per_broker_percentage} %, every ${assumed.leader_imbalance_check_interval_seconds} s`;
+  const limit = assumed.leader_imbalance_per_broker_percentage;
+  const rule = limit === null
+    ? "a KRaft controller has no threshold; at most 1,000 in a round, after its check interval"
+    : `assumed: above ${limit} %, every ${assumed.leader_imbalance_check_interval_seconds} s`;
   if (assumed.auto_leader_rebalance_enable) {
     lines.push(
       plan.elects > 0

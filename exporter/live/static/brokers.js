@@ -20,7 +20,7 @@ const COLUMNS = [
   },
   { head: "Imbalance", number: true, cell: imbalance },
   { head: "Safe to stop", cell: safety },
-  { head: "Rehearsal", cell: (b) => (b.live ? rehearseButton(b.id) : "–") },
+  { head: "Rehearsal", cell: (b) => (b.canRehearse ? rehearseButton(b.id) : "–") },
 ];
 
 function name(broker) {
@@ -33,9 +33,10 @@ function name(broker) {
 function state(broker) {
   if (broker.live === null) return [el("span", { class: "muted" }, "not known")];
   if (broker.live) return [broker.since === null ? "registered" : since(broker.since, "up ")];
-  if (broker.replicas === 0) return [el("span", { class: "muted" }, "gone, and holds nothing")];
+  const what = broker.fenced ? "fenced" : "gone";
+  if (broker.replicas === 0) return [el("span", { class: "muted" }, `${what}, and holds nothing`)];
   return [
-    el("strong", {}, "✖ gone"),
+    el("strong", {}, `✖ ${what}`),
     broker.since === null ? "" : since(broker.since, " for "),
   ];
 }
@@ -104,19 +105,24 @@ export function showBrokers(picture, doubt) {
       ? picture.brokers
       : picture.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
   const most = Math.max(1, ...brokers.map((broker) => broker.leaders));
-  const threshold = (picture.rebalance?.threshold_percentage ?? 100) / 100;
+  const { rebalance } = picture;
+  // A KRaft controller has no threshold: it balances each partition.
+  const threshold = rebalance ? (rebalance.threshold_percentage ?? 0) / 100 : 1;
   const live = brokers.filter((broker) => broker.live);
   const gone = brokers.filter((broker) => broker.live === false && broker.replicas).length;
+  const isZookeeper = !picture.log.absent.includes("session");
+  const [are, others] = isZookeeper ? ["registered", "gone"] : ["active", "fenced or gone"];
   setText(
     $("brokers-lead"),
     picture.brokers_live === null
-      ? "Which brokers are registered is not known."
-      : `${count(live.length, "broker")} registered${gone ? `, ${gone} gone` : ""}${stoppable(live)}.`,
+      ? `Which brokers are ${are} is not known.`
+      : `${count(live.length, "broker")} ${are}${gone ? `, ${gone} ${others}` : ""}${stoppable(live)}.`,
   );
   table.update(
     brokers.map((broker) => ({
       ...broker,
       key: broker.id,
+      canRehearse: broker.live && isZookeeper,
       share: Math.round((broker.leaders / most) * 100),
       isController: broker.id === picture.controller?.id,
       isAbove: broker.imbalance_ratio !== null && broker.imbalance_ratio > threshold,

@@ -1,7 +1,7 @@
 // The controller, since when, and its predecessors: as text and as a timeline.
 
 import { $, at, el, setChildren, setText, show, since } from "./dom.js";
-import { clock, count, duration, full, now, number, words } from "./format.js";
+import { clock, count, duration, full, list, now, number, words } from "./format.js";
 import { electionsWithin, timeline } from "./timeline.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -18,7 +18,7 @@ export function showController(picture) {
   const controller = picture.controller;
   $("controller-who").dataset.severity =
     controller === null ? "unknown" : controller.id < 0 ? "critical" : "none";
-  setChildren($("controller-who"), who(controller, picture.brokers));
+  setChildren($("controller-who"), who(controller, picture));
   const changes = picture.elections;
   setChildren($("elections-list"), changes.slice(0, CHANGES_LISTED).map(change));
   show($("elections"), changes.length > 0);
@@ -32,7 +32,13 @@ export function showUntil(at) {
   strip();
 }
 
-function who(controller, brokers) {
+// What a controller's id names: in a KRaft cluster it may be of no broker.
+function node(id, { brokers, quorum }) {
+  const isBroker = quorum === null || brokers.some((broker) => broker.id === id);
+  return `${isBroker ? "broker" : "node"} ${id}`;
+}
+
+function who(controller, picture) {
   if (controller === null) return ["Not known"];
   if (controller.id < 0) {
     return [
@@ -42,9 +48,10 @@ function who(controller, brokers) {
         : el("small", {}, since(controller.vacant_since, " for ")),
     ];
   }
-  const host = brokers.find((broker) => broker.id === controller.id)?.host;
+  const name = node(controller.id, picture);
+  const host = picture.brokers.find((broker) => broker.id === controller.id)?.host;
   return [
-    `Broker ${controller.id}`,
+    name[0].toUpperCase() + name.slice(1),
     el(
       "small",
       {},
@@ -69,8 +76,9 @@ const FAILOVER = {
 };
 
 function facts(picture) {
-  const { controller, pending_writes: pending, log, migration } = picture;
-  if (controller === null) return [kraft(log, migration)].filter(Boolean);
+  const { controller, pending_writes: pending, log, migration, quorum } = picture;
+  if (controller === null) return [kraft(log, migration), ...ofQuorum(quorum)].filter(Boolean);
+  const hasWork = !log.absent.includes("pending_writes");
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
     controller.failover_last_ms === null
@@ -79,8 +87,8 @@ function facts(picture) {
   return [
     fact("Epoch", controller.epoch === null ? "not known" : number(controller.epoch)),
     fact("Elections", elections(picture)),
-    fact("Work", WORK[pending.health]),
-    fact("Failover work", `${failover}${took}`),
+    hasWork ? fact("Work", WORK[pending.health]) : null,
+    hasWork ? fact("Failover work", `${failover}${took}`) : null,
     fact(
       "Last time without a controller",
       vacancy(controller.vacancy_last_min_ms, controller.vacancy_last_max_ms),
@@ -92,7 +100,24 @@ function facts(picture) {
       ? fact("Writes under an old epoch", number(controller.stale_writes))
       : null,
     kraft(log, migration),
+    ...ofQuorum(quorum),
   ].filter(Boolean);
+}
+
+function ofQuorum(quorum) {
+  if (quorum === null) return [];
+  const level = quorum.features["metadata.version"];
+  return [
+    fact("Voters", quorum.voters.length ? list(quorum.voters) : "not known"),
+    fact("Candidates not elected", number(quorum.candidacies)),
+    quorum.high_watermark === null
+      ? null
+      : fact("Committed up to", `${number(quorum.high_watermark)}, known at ${clock(quorum.high_watermark_since)}`),
+    level === undefined ? null : fact("metadata.version", number(level)),
+    quorum.unreachable_since === null
+      ? null
+      : fact("Controllers", `none has answered since ${clock(quorum.unreachable_since)}`),
+  ];
 }
 
 function kraft(log, migration) {
@@ -130,9 +155,9 @@ function vacancy(least, most) {
 function change(event) {
   if (event.kind === "Baseline") return el("li", {}, at(event.at), ` counting began${found(event)}`);
   if (event.kind === "ControllerVacated")
-    return el("li", {}, at(event.at), ` /controller is gone: it was broker ${event.from_broker}'s`);
+    return el("li", {}, at(event.at), vacated(event));
   const from = event.from_broker < 0 ? "nobody" : event.from_broker;
-  const parts = [`broker ${from} → ${event.to_broker}`];
+  const parts = [`${shown.quorum === null ? "broker" : "node"} ${from} → ${event.to_broker}`];
   if (event.epoch !== null && event.epoch !== undefined) parts.push(`epoch ${event.epoch}`);
   if (event.vacancy_max_ms !== undefined && event.vacancy_max_ms !== null)
     parts.push(`nobody for ${vacancy(event.vacancy_min_ms ?? null, event.vacancy_max_ms)}`);
@@ -141,10 +166,14 @@ function change(event) {
   return el("li", {}, at(event.at), ` ${parts.join(", ")}`);
 }
 
+function vacated({ from_broker: id }) {
+  return shown.quorum === null ? ` /controller is gone: it was broker ${id}'s` : ` no controller: it was node ${id}`;
+}
+
 function found({ controller, elected_at: electedAt }) {
   if (controller < 0) return "";
   const when = electedAt === null || electedAt === undefined ? "" : ` since ${clock(electedAt)}`;
-  return `: broker ${controller} was the controller${when}`;
+  return `: ${node(controller, shown)} was the controller${when}`;
 }
 
 function strip() {

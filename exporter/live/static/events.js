@@ -18,6 +18,7 @@ const NOT_SHOWN = new Set([
   "vacancy_max_ms",
   "elected_at",
   "held_until",
+  "of_quorum",
   "command",
   "threshold_percentage",
   "port",
@@ -86,9 +87,10 @@ function field(name, value) {
 
 function move(event) {
   const { from_broker: from, to_broker: to } = event;
+  const what = event.of_quorum ? "node" : "broker";
   if (from === undefined && to === undefined) return "";
-  if (to === undefined) return ` from broker ${from}`;
-  return from === undefined ? ` to broker ${to}` : `, broker ${from} → ${to}`;
+  if (to === undefined) return ` from ${what} ${from}`;
+  return from === undefined ? ` to ${what} ${to}` : `, ${what} ${from} → ${to}`;
 }
 
 function partitions(event) {

@@ -55,7 +55,7 @@ function controller(row) {
       ? strong("nobody")
       : [strong("nobody"), since(row.controller.vacant_since, " for ")];
   }
-  return `broker ${row.controller.id}`;
+  return `${row.controller.is_broker ? "broker" : "node"} ${row.controller.id}`;
 }
 
 function bad(value, severity) {

@@ -25,6 +25,8 @@ const CONDITIONS = [
   ["deleting", null, "Of topics being deleted", null],
 ];
 
+const OF_ZOOKEEPER = new Set(["without-state", "deleting"]); // a KRaft controller decides and writes at once
+
 const TILES = 7; // tiles that are always shown; the others are shown while they are a problem
 
 const COLUMNS = [
@@ -147,6 +149,7 @@ function tiles(counts) {
 function options(counts, brokers) {
   const all = [el("option", { value: "" }, "All")];
   for (const [filter, name, text] of CONDITIONS) {
+    if (OF_ZOOKEEPER.has(filter) && cluster.log.absent.includes("pending_writes")) continue;
     all.push(
       el("option", { value: filter }, name === null ? text : `${text} (${number(counts[name])})`),
     );

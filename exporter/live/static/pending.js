@@ -43,13 +43,14 @@ export function showPendingWrites(picture) {
 }
 
 // What waits, each as the parts of a line; what may not be read is not known.
-function waits({ pending, counts, pending_writes: writes }) {
+function waits({ pending, counts, pending_writes: writes, log }) {
   const lines = [];
-  if (pending.reassign_partitions === null)
+  const hasWork = !log.absent.includes("pending_writes"); // what a cluster does not have is not unknown
+  if (pending.reassign_partitions === null && !log.absent.includes("requests"))
     lines.push(["What tools have requested under /admin is not known."]);
-  if (counts.deleting_topics === null) lines.push(["Which topics are to be deleted is not known."]);
-  if (counts.without_state === null) lines.push(["Which partitions have no state is not known."]);
-  if (writes.counts === null) lines.push(["The controller's pending writes are not known."]);
+  if (hasWork && counts.deleting_topics === null) lines.push(["Which topics are to be deleted is not known."]);
+  if (hasWork && counts.without_state === null) lines.push(["Which partitions have no state is not known."]);
+  if (hasWork && writes.counts === null) lines.push(["The controller's pending writes are not known."]);
   if (pending.preferred_election)
     lines.push(["A request for preferred elections (/admin/preferred_replica_election)."]);
   if (pending.reassign_partitions)

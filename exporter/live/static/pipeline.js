@@ -5,7 +5,7 @@ import { age, clock, count, duration, list, number } from "./format.js";
 
 const MEANS = {
   clocks_disagree: (stage, trust) =>
-    `Clocks disagree, ${stage === "zookeeper" ? "ZooKeeper" : `the ${stage}`}'s clock differs (${skewText(trust.clock_skew_ms)}): the figures follow ZooKeeper, but the times in them may be wrong`,
+    `Clocks disagree, ${stage === "zookeeper" ? "ZooKeeper" : `the ${stage}`}'s clock differs (${skewText(trust.clock_skew_ms)}): the figures follow the cluster, but the times in them may be wrong`,
   behind: (stage) =>
     `Behind: no sign of life of the ${stage}. The figures show the state before that`,
   incomplete: (stage, trust, picture) =>
@@ -17,8 +17,15 @@ const MEANS = {
   divergent: () => "Divergent: a reconciliation proved that the figures differ from ZooKeeper",
   kraft: () =>
     "A KRaft controller runs the cluster, and ZooKeeper does not show all of it any more",
-  blind: () => "Blind: the watcher has no ZooKeeper session, so changes there are not seen",
+  blind: (stage, trust, picture) =>
+    hasZookeeper(picture)
+      ? "Blind: the watcher has no ZooKeeper session, so changes there are not seen"
+      : "Blind: no controller answers the watcher, so changes are not seen",
 };
+
+function hasZookeeper({ log }) {
+  return !log.absent.includes("session");
+}
 
 export function trustText(trust, picture, reasons) {
   const proven =
@@ -28,7 +35,8 @@ export function trustText(trust, picture, reasons) {
     picture.delay_ms === null
       ? ""
       : `, and the newest change took ${duration(picture.delay_ms)} to get to the exporter`;
-  if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
+  const source = hasZookeeper(picture) ? "ZooKeeper" : "the metadata log";
+  if (trust.status === "live") return `The figures follow ${source}, ${proven}${delay}.${doubts}`;
   const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage, trust, picture);
   const why =
     picture.log.incomplete_reason && trust.status === "incomplete" && trust.stage !== "watcher"
@@ -45,17 +53,20 @@ function skewText(skew) {
 }
 
 export function showPipeline(picture, trust) {
-  const { log } = picture;
+  const { log, quorum } = picture;
   const heard = trust.heard_at;
+  const isZookeeper = hasZookeeper(picture);
   setChildren($("pipeline-facts"), [
     fact(
       "Verified",
       trust.verified_at === null ? "never yet" : since(trust.verified_at, "", " ago"),
     ),
-    fact(
-      "ZooKeeper",
-      `${log.session === null ? "not known" : log.session.toLowerCase()}${log.zookeeper ? `, ${log.zookeeper}` : ""}`,
-    ),
+    isZookeeper
+      ? fact(
+          "ZooKeeper",
+          `${log.session === null ? "not known" : log.session.toLowerCase()}${log.zookeeper ? `, ${log.zookeeper}` : ""}`,
+        )
+      : fact("Metadata log", `held up to offset ${number(quorum.end)} of epoch ${quorum.epoch ?? "not known"}`),
     fact("Watcher's last sign of life", ago(heard.watcher)),
     fact("Fold's last sign of life", ago(heard.fold)),
     fact("Exporter read", ago(heard.exporter)),
@@ -66,12 +77,16 @@ export function showPipeline(picture, trust) {
         ? "not measured yet"
         : `${duration(picture.delay_ms)} from the watcher to the exporter`,
     ),
-    fact(
-      "Held",
-      `${count(log.znodes, "znode")}, up to change ${picture.as_of.generation}:${picture.as_of.seq}`,
-    ),
-    fact("Resyncs, reconciliations", `${number(log.resyncs)}, ${number(log.reconciliations)}`),
-  ]);
+    isZookeeper
+      ? fact(
+          "Held",
+          `${count(log.znodes, "znode")}, up to change ${picture.as_of.generation}:${picture.as_of.seq}`,
+        )
+      : null,
+    isZookeeper
+      ? fact("Resyncs, reconciliations", `${number(log.resyncs)}, ${number(log.reconciliations)}`)
+      : fact("Snapshots read", number(log.resyncs)),
+  ].filter(Boolean));
   setChildren(
     $("pipeline-notes"),
     notes(picture).map((text) => el("li", {}, text)),

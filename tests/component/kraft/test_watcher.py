@@ -144,7 +144,8 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
         create(admin, "without-the-first-controller")
         second = quorum.await_leader(lambda leader: leader.epoch > led.epoch)
         wait_until(
-            lambda: fold_of(published.read()).cluster.controller.id, lambda seen: seen == second.id
+            lambda: fold_of(published.read()).cluster.controller,
+            lambda seen: seen is not None and seen.id == second.id,  # None: not known yet
         )
 
         writing = next(each for each in watchers if each.metric("kcm_watcher_leader") == 1)

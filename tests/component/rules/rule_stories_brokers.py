@@ -201,6 +201,12 @@ def _balance(ratio: str, electable: str, standing: str = f"1x{_WHOLE_STORY}") ->
     }
 
 
+def _in_kraft(series: dict[str, str]) -> dict[str, str]:
+    """Return the series without a threshold, which a KRaft cluster does not have; how many are above 0 is known."""
+    kept = {name: values for name, values in series.items() if "threshold" not in name}
+    return {**kept, f"kafka_cluster_imbalanced_brokers{{{EXPORTER}}}": f"1x{_WHOLE_STORY}"}
+
+
 IMBALANCED = about(
     "KafkaLeadersImbalanced",
     Story(
@@ -226,6 +232,12 @@ IMBALANCED = about(
         Proves.SILENT,
         _balance(times((0.25, 80)), times((3, 80)), times((0, 2), (1, 39), (0, 39))),
         {30: None, 600: None, 615: None, 1185: None},
+    ),
+    Story(
+        "fires below 10 % in a KRaft cluster, whose controller has no threshold",
+        Proves.FIRES,
+        _in_kraft(_balance(times((0, 4), (0.05, 50), (0, 20)), times((0, 4), (3, 50), (0, 20)))),
+        {645: None, 660: 0.05, 795: 0.05, 930: None},
     ),
     labels=_BROKER_2,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
@@ -237,3 +238,10 @@ def test_a_zombie_that_is_the_only_broker_leaves_nobody_to_elect() -> None:
     """Its event thread handles no election, so /controller stays vacant."""
     step = one("delete-controller", facts=up(1, controller=1, controller_epoch=7), is_zombie=True)
     assert step.controller is None
+
+
+def test_a_rehearsal_of_a_kraft_cluster_is_refused_in_one_line_that_names_what_if() -> None:
+    """Its controller elects by other rules; what brokers' loss would break is counted by these."""
+    with pytest.raises(CannotRehearseError, match=r"^a KRaft controller .* kcm what-if") as refused:
+        rehearsed("kill-broker:2", facts=msgspec.structs.replace(up(1, 2), is_kraft=True))
+    assert "\n" not in str(refused.value)

@@ -116,6 +116,7 @@ def test_a_healthy_cluster_in_full() -> None:
         "complete": True,
         "incomplete_reason": None,
         "denied": [],
+        "absent": [],
         "unproven_from": None,
     }
 

@@ -122,6 +122,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     history.finish_resync(denied=denied)
     history.reconciled(denied=denied)
     facts = reported(history)
+    assert facts["controller"].pop("known") is False
     assert set(facts["controller"].values()) == {None}
     reason = "READ is denied on /controller and 1 more: what depends on it is not known"
     assert facts["incomplete_reason"] == reason

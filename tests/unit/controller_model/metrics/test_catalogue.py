@@ -26,7 +26,7 @@ from tests.support.samples import broker_view, cluster_view
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_names_follow_prometheus(metric: Metric[object]) -> None:
     """Prefix, suffix of the type, base unit, a `cluster` label, and HELP that is a full sentence."""
-    prefixes = r"(kafka_(controller|cluster|broker|topic)|kcm_(cluster|broker|clock))"
+    prefixes = r"(kafka_(controller|cluster|broker|topic|quorum)|kcm_(cluster|broker|clock))"
     assert re.fullmatch(rf"{prefixes}_[a-z0-9_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.type is MetricType.COUNTER)
     assert metric.name.endswith("_info") == (metric.type is MetricType.INFO)

@@ -289,6 +289,17 @@ def test_zookeeper_clock_skew_is_measured_through_the_watchers_clock(ahead_ms: i
     assert set(found.clock_skew_ms) == {Stage.ZOOKEEPER, Stage.WATCHER, Stage.FOLD}
 
 
+def test_the_skew_of_a_source_has_the_name_of_that_source() -> None:
+    """A KRaft cluster has no ZooKeeper: the clock that beats compare is that of its active controller."""
+    line = Line().fold()
+    line.source_ahead_ms = HOUR_MS
+    line.run(10)
+    wall = line.our_clock_ms + line.now
+    found = line.signs.progress(line.now, wall=wall, read_at=line.read_at, source=Stage.CONTROLLER)
+    assert Stage.ZOOKEEPER not in found.clock_skew_ms
+    assert found.clock_skew_ms[Stage.CONTROLLER] == HOUR_MS + found.clock_skew_ms[Stage.WATCHER]
+
+
 def test_a_late_view_is_not_reported_as_clock_skew() -> None:
     """Of the fold, whose views do not say how long they took, only the fastest of several counts."""
     line = Line().fold().run(10)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller_model.records.completeness import Stage
+from controller_model.records.views import ABSENT_IN_KRAFT
 from exporter.core.status import ReadingState, ReadingStatus, reasons_not_ready
 from exporter.intake.view_store import ViewStore
-from tests.support.samples import T0, cluster_view, log_view, record
+from tests.support.samples import T0, beat, cluster_view, log_view, record
 
 GONE_MS = 15_000
 READY = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
@@ -77,3 +79,20 @@ def test_log_lag_is_measured_against_the_newest_views_of_its_partition() -> None
     assert state.of_cluster(dead).log_ahead_ms == 5_000
     elsewhere = msgspec.structs.replace(dead, partition=1)
     assert state.of_cluster(elsewhere).log_ahead_ms is None
+
+
+@pytest.mark.parametrize("source", [Stage.ZOOKEEPER, Stage.CONTROLLER])
+def test_a_skew_of_the_source_is_called_by_what_the_cluster_has(source: Stage) -> None:
+    """The watcher of a KRaft cluster compares its clock with the active controller's: there is no ZooKeeper."""
+    now = [T0]
+    state = ReadingState(ReadingStatus(read_at=T0), steady=lambda: now[0], wall=lambda: now[0])
+    absent = ABSENT_IN_KRAFT if source is Stage.CONTROLLER else ()
+    store = ViewStore()
+    store.apply(record(cluster_view(log=log_view(absent=absent))))
+    for number in range(1, 12):
+        now[0] += 1000
+        state.status = msgspec.structs.replace(state.status, read_at=now[0])
+        sent = beat(number, source_ahead_ms=70_000, sent_at=now[0], sent_steady=now[0])
+        state.note_beat(sent, is_live=True)
+    skew = state.of_cluster(store.clusters["prod"]).clock_skew_ms
+    assert skew == {Stage.WATCHER: 0, source: 70_000}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.doctor.broker_files import SETTING_OF, TAKEN_AS, findings_of
+from kcm.doctor.broker_files import IN_KRAFT, SETTING_OF, TAKEN_AS, findings_of
 from kcm.doctor.findings import Level
 
 
@@ -66,3 +66,12 @@ def test_a_broker_whose_file_lacks_the_setting_is_not_counted() -> None:
     assert first.text == "min.insync.replicas=2 on broker 2: --min-insync-replicas prod=2"
     (first, *_) = findings_of("prod", {1: file(min_insync_replicas=None)}, {})
     assert first.level is Level.UNKNOWN
+
+
+def test_of_a_kraft_cluster_no_threshold_and_no_interval_is_to_be_set() -> None:
+    """Its controller ignores the one, and is predicted by no fixed times; the other settings count as ever."""
+    files = {1: file(leader_imbalance_check_interval_seconds="60")}
+    is_set = {IN_KRAFT: 1, "leader_imbalance_percentage": None, "min_insync_replicas": 2}
+    findings = list(findings_of("prod", files, is_set))
+    assert not [each for each in findings if "leader.imbalance" in each.text]
+    assert [each.level for each in findings] == [Level.WARN, Level.OK]

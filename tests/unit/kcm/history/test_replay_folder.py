@@ -76,6 +76,18 @@ def test_the_end_of_the_log_is_what_brokers_describe(
     assert shown["complete"]
 
 
+def test_the_summary_says_nothing_of_what_kraft_does_not_have(
+    truth: Truth, tmp_path: Path, show: Show
+) -> None:
+    """No topics that wait for their deletion, no notifications, no reads of znodes; the controller is a node."""
+    assert truth.leaders
+    text = show(tmp_path / VOTER)
+    assert f"controller  node {truth.leaders[-1][0]}, epoch {truth.leaders[-1][1]};" in text
+    assert "under way   reassigning 0\n" in text
+    assert "log         unreadable 0\n" in text
+    assert "to another node" in text
+
+
 def test_events_tell_the_story(truth: Truth, tmp_path: Path, show: Show) -> None:
     """Elections, an unclean one, fenced brokers, offline partitions and a deleted topic, each when it was done."""
     events = show(tmp_path / VOTER, "--events")
@@ -87,7 +99,7 @@ def test_events_tell_the_story(truth: Truth, tmp_path: Path, show: Show) -> None
         begin, end = time_text(begins[number]), time_text(begins[number + 1])
         return "\n".join(line for line in events.splitlines() if begin <= line[:24] < end)
 
-    elected = re.findall(r"ControllerElected broker -?\d+ -> (\d+), epoch (\d+)", events)
+    elected = re.findall(r"ControllerElected node -?\d+ -> (\d+), epoch (\d+)", events)
     assert tuple((int(leader), int(epoch)) for leader, epoch in elected) == truth.leaders
     assert "ControllerElected" in during("kill the active controller")
     assert "BrokerStopped, broker 2" in during("pause broker 2")

@@ -7,7 +7,9 @@ import msgspec
 from controller_model.kafka import metadata_records as kafka
 from controller_model.records.events import Incomplete, TopicCreated, Verified
 from controller_model.records.metadata_log import SnapshotFinished, SnapshotPart, SnapshotStarted
+from controller_model.records.views import Capability
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
+from tests.support.metric_samples import of_cluster
 from tests.unit.controller_model.sources.kraft.test_records import a_cluster
 
 
@@ -290,7 +292,9 @@ def test_who_leads_at_the_end_of_a_snapshot_is_known_only_in_its_epoch() -> None
     later = {name: getattr(finished, name) for name in finished.__struct_fields__}
     unknown = SnapshotFinished(**(later | {"leader_epoch": cluster.epoch + 1}))
     fold = KraftFold().feed([*records, unknown])
-    assert (fold.cluster.controller.id, fold.cluster.controller.vacant_since) == (-1, None)
+    assert fold.cluster.can_see(Capability.CONTROLLER)
+    assert of_cluster("kafka_controller_id", fold.cluster) == []
+    assert fold.state.control.controller.view.vacant_since is None
     fold.feed([Watcher(cluster).heartbeat()])
     assert fold.cluster.controller.id == 3000
     assert isinstance(records[0], SnapshotStarted)
