@@ -413,7 +413,7 @@ def lost_views_unnoticed() -> AbstractContextManager[None]:
     return _patched(ClusterSnapshot, "lacks_views", False)
 
 
-@_caught_by(40)
+@_caught_by(185)
 def lost_views_not_asked_for() -> AbstractContextManager[None]:
     """A watcher does not notice views that are gone."""
     return _patched(Watcher, "on_views_cut", lambda *_: None)
@@ -459,7 +459,7 @@ def refused_read_ignored() -> AbstractContextManager[None]:
     return _patched(TreeReader, "_on_value", on_value)
 
 
-@_caught_by(60, 22)
+@_caught_by(22)
 def unreadable_controller_live() -> AbstractContextManager[None]:
     """Figures count as live although the controller cannot be read."""
     source = type(ZOOKEEPER)
@@ -645,7 +645,7 @@ def every_election_called_ours() -> AbstractContextManager[None]:
     return _patched(asked_elections, "origin_of", lambda *_, **__: ours)
 
 
-@_caught_by(73, 201)
+@_caught_by(73)
 def strikes_never_reset() -> AbstractContextManager[None]:
     """Failures add up although batches succeed between them."""
     real = service._Fold._count
@@ -697,7 +697,7 @@ def truncated_log_unnoticed() -> AbstractContextManager[None]:
     return _patched(service, "truncated_log", lambda *_: None)
 
 
-@_caught_by(238, 361)
+@_caught_by(238)
 def newer_views_unnoticed() -> AbstractContextManager[None]:
     """A fold continues from a checkpoint that is older than the views."""
     return _patched(service, "published_lineage", lambda *_: None)
@@ -722,7 +722,7 @@ def truncation_of_the_first_partition_alone() -> AbstractContextManager[None]:
     return _patched(truncated_log, "folded_to", folded_to)
 
 
-@_caught_by(1193)
+@_caught_by(1294)
 def lineage_of_the_first_partition_alone() -> AbstractContextManager[None]:
     """Only the first partition of the views is asked which lineage wrote last."""
     real = published_lineage.published_lineage
