@@ -21,14 +21,20 @@ def main(exporter: str) -> int:
     for cluster in get(exporter, "clusters?limit=1000")["clusters"]:
         found = get(exporter, cluster["href"])
         controller, status = found["controller"], found["completeness"]["status"]
-        if controller["id"] == NOBODY:
-            who = "nobody"
-        else:
-            since = datetime.fromtimestamp(controller["elected_at"] / 1000, UTC)
-            who = f"broker {controller['id']} since {since:%Y-%m-%d %H:%M:%S} UTC"
-        print(f"{found['name']}: {who}; {controller['elections']} elections; figures are {status}")
-        sound = sound and status == "live" and controller["id"] != NOBODY
+        print(f"{found['name']}: {text(controller)}; figures are {status}")
+        sound = sound and status == "live" and controller is not None and controller["id"] != NOBODY
     return 0 if sound else 1
+
+
+def text(controller: Any) -> str:
+    """Return who the controller is; None: what the watcher may not read hides it."""
+    if controller is None:
+        return "not known"
+    who = "nobody" if controller["id"] == NOBODY else f"broker {controller['id']}"
+    if controller["elected_at"] is not None:
+        since = datetime.fromtimestamp(controller["elected_at"] / 1000, UTC)
+        who += f" since {since:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{who}; {controller['elections']} elections"
 
 
 def get(exporter: str, path: str) -> Any:

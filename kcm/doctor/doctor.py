@@ -203,11 +203,12 @@ def clusters_of(
         for name in api.cluster_names():
             answer = api.get(cluster_path(name))
             if answer["cluster_id"] == own:
-                rebalance = answer["rebalance"]
+                # None: a part of the cluster cannot be seen.
+                rebalance = answer["rebalance"] or {}
                 found[name] = {
                     "min_insync_replicas": answer["min_isr_assumed"],
-                    "leader_imbalance_percentage": rebalance["threshold_percentage"],
-                    "auto_leader_rebalance": rebalance["auto_leader_rebalance"],
+                    "leader_imbalance_percentage": rebalance.get("threshold_percentage"),
+                    "auto_leader_rebalance": rebalance.get("auto_leader_rebalance"),
                 }
                 if answer.get("quorum") is not None:
                     found[name][IN_KRAFT] = 1

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from controller_model.kafka.ids import TopicPartition
 from kcm.cli.text import printable
 from kcm.queries.api_client import PAGE, ExporterApi, cluster_path
+from pipeline.runtime import KcmError
 
 MAX_TOPICS = 20
 """Up to so many topics are read one by one; for more, the list of all wrongly led partitions is read."""
@@ -18,6 +19,10 @@ NAMED = 5
 """Partitions that are named; the others are only counted."""
 _MOST = 10_000_000
 """More partitions than a cluster has."""
+
+
+_NEEDED = ("offline", "preferred_imbalance")
+"""Counts without which a sample shows nothing."""
 
 
 class ClusterSample(NamedTuple):
@@ -44,9 +49,12 @@ class ClusterWatch:
         self.cluster = cluster
 
     def sample(self) -> ClusterSample:
-        """Return a sample of the cluster; raises KcmError when the exporter does not answer."""
+        """Return a sample of the cluster; raises KcmError when the exporter does not answer, or not with all of it."""
         answer: dict[str, Any] = self._api.get(cluster_path(self.cluster))
         counts = answer["counts"]
+        needed = (answer["controller"], answer["brokers_live"], *map(counts.get, _NEEDED))
+        if None in needed:
+            raise KcmError("a part of the cluster is not known: the watcher may not read it")
         epochs = {broker["id"]: broker["epoch"] for broker in answer["brokers"]}
         offline = self._partitions(filter="offline", most=PAGE) if counts["offline"] else ()
         return ClusterSample(

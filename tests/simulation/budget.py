@@ -34,8 +34,8 @@ def check(world: World) -> None:
     settings = world.settings
     interval_ms = round(settings.reconciliation_interval_s * 1000)
     lasts_ms = max(INTERVALS * interval_ms, LEAST_MS)
-    tries_again = any(each.alive and each.watches_fire_once for each in world.edges)
-    if settings.full_resync_s * 1000 < _NEVER_MS or (tries_again and not world.zk.old):
+    tries_again = any(each.alive and each.tries_watches_within(lasts_ms) for each in world.edges)
+    if settings.full_resync_s * 1000 < _NEVER_MS or tries_again:
         return  # a resync may be due: the regular one, or one with recursive watches, which were refused
     before, log_end, views_end = _work(world), world.log.end, world.views.end
     for _ in range(0, lasts_ms, _STEP_MS):

@@ -256,6 +256,10 @@ class Edge:
         """Whether its watches are one-shot now."""
         return isinstance(self.watcher._arming.subscription, OneShotWatches)
 
+    def tries_watches_within(self, ms: int) -> bool:
+        """Return whether it tries recursive watches again, with a resync, within this time."""
+        return self.watcher._arming.again_ms <= self.steady + ms
+
     def _note_proof(self, change: ZnodeChange) -> None:
         if change.kind is ChangeKind.RESYNC_STARTED and self.connection is not None:
             if change.rebase:

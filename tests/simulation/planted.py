@@ -145,7 +145,7 @@ def hole_ignored() -> AbstractContextManager[None]:
     return _patched(replay_module, "_jump", jump)
 
 
-@_caught_by(132, 234)
+@_caught_by(31, 234)
 def beginning_of_a_generation_not_missed() -> AbstractContextManager[None]:
     """A generation of which the log has lost the beginning is followed as if it were whole."""
     real = replay_module._jump
@@ -371,7 +371,7 @@ def silence_not_measured() -> AbstractContextManager[None]:
     return _patched(LogCompleteness, "complete_ms", complete_ms)
 
 
-@_caught_by(24, 83)
+@_caught_by(24, 3)
 def log_taken_for_complete() -> AbstractContextManager[None]:
     """The log counts as complete as of each answer, also without Kafka's acknowledgement."""
     real = LogCompleteness.advance
@@ -413,7 +413,7 @@ def lost_views_unnoticed() -> AbstractContextManager[None]:
     return _patched(ClusterSnapshot, "lacks_views", False)
 
 
-@_caught_by(40)
+@_caught_by(185)
 def lost_views_not_asked_for() -> AbstractContextManager[None]:
     """A watcher does not notice views that are gone."""
     return _patched(Watcher, "on_views_cut", lambda *_: None)
@@ -425,7 +425,7 @@ def lost_head_unnoticed() -> AbstractContextManager[None]:
     return _patched(Readback, "_check_beginning", lambda *_: None)
 
 
-@_caught_by(18, 93)
+@_caught_by(18)
 def old_value_proves_a_clock() -> AbstractContextManager[None]:
     """A change's value is assumed to be current, however it was read."""
     real = ZookeeperClock.on_value
@@ -459,7 +459,7 @@ def refused_read_ignored() -> AbstractContextManager[None]:
     return _patched(TreeReader, "_on_value", on_value)
 
 
-@_caught_by(60, 22)
+@_caught_by(22)
 def unreadable_controller_live() -> AbstractContextManager[None]:
     """Figures count as live although the controller cannot be read."""
     source = type(ZOOKEEPER)
@@ -560,7 +560,7 @@ def foreign_records_folded() -> AbstractContextManager[None]:
     return _patched(processor_module, "_read", read)
 
 
-@_caught_by(27, 13)
+@_caught_by(27)
 def stray_messages_folded() -> AbstractContextManager[None]:
     """A cluster's messages are folded from any partition."""
     real = processor_module._read
@@ -584,7 +584,7 @@ def views_of_others_completed() -> AbstractContextManager[None]:
     return _patched(ViewStore, "_pop_ready", pop_ready)
 
 
-@_caught_by(4, 6)
+@_caught_by(4)
 def touched_brokers_forgotten() -> AbstractContextManager[None]:
     """A state's references to brokers are counted, but the brokers' views are not updated."""
     return _patched(ControlPlane, "_touch", lambda *_: None)
@@ -632,7 +632,7 @@ def newest_entry_lost() -> AbstractContextManager[None]:
     return _patched(PackedTopics, "_compact", compact)
 
 
-@_caught_by(13, 20)
+@_caught_by(20, 27)
 def null_passed_over() -> AbstractContextManager[None]:
     """The fold keeps the state of a cluster that was removed."""
     return _patched(processor_module.FoldProcessor, "_forget", lambda *_: iter(()))
@@ -645,7 +645,7 @@ def every_election_called_ours() -> AbstractContextManager[None]:
     return _patched(asked_elections, "origin_of", lambda *_, **__: ours)
 
 
-@_caught_by(73, 201)
+@_caught_by(73)
 def strikes_never_reset() -> AbstractContextManager[None]:
     """Failures add up although batches succeed between them."""
     real = service._Fold._count
@@ -685,7 +685,7 @@ def lineage_at_each_failure() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_strike", strike)
 
 
-@_caught_by(30, 201)
+@_caught_by(30, 9)
 def damaged_checkpoint_tried_again() -> AbstractContextManager[None]:
     """A checkpoint with which every query fails is kept as long as the cause is unknown."""
     return _patched(service, "STRIKES_BEFORE_NEW_LINEAGE", -1)
@@ -697,7 +697,7 @@ def truncated_log_unnoticed() -> AbstractContextManager[None]:
     return _patched(service, "truncated_log", lambda *_: None)
 
 
-@_caught_by(238, 361)
+@_caught_by(238)
 def newer_views_unnoticed() -> AbstractContextManager[None]:
     """A fold continues from a checkpoint that is older than the views."""
     return _patched(service, "published_lineage", lambda *_: None)
@@ -722,7 +722,7 @@ def truncation_of_the_first_partition_alone() -> AbstractContextManager[None]:
     return _patched(truncated_log, "folded_to", folded_to)
 
 
-@_caught_by(1193)
+@_caught_by(1294)
 def lineage_of_the_first_partition_alone() -> AbstractContextManager[None]:
     """Only the first partition of the views is asked which lineage wrote last."""
     real = published_lineage.published_lineage

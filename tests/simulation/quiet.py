@@ -136,7 +136,7 @@ def check(world: World) -> None:
     if snapshot.view.log.digest != digest_text(digest_of(truth)):
         raise BrokenError("the exporter shows the truth", "its digest is another")
     nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_logged(path)}
-    _compare_views(snapshot, fresh_views(world, CLUSTER, nodes, world.zk.zxid))
+    _compare_views(snapshot, fresh_views(world, CLUSTER, nodes, world.zk.zxid, snapshot))
     check_counters(world)
     world.viewers.check()
     world.fold.check()
@@ -220,9 +220,16 @@ def facts(view: AnyView | None) -> Any:
 
 
 def fresh_views(
-    world: World, cluster: str, nodes: Mapping[str, ZnodeData | Held], zxid: int
+    world: World,
+    cluster: str,
+    nodes: Mapping[str, ZnodeData | Held],
+    zxid: int,
+    shown: ClusterSnapshot | None = None,
 ) -> dict[str, AnyView]:
-    """Return the views of a fold that has seen one resync of these znodes, up to a zxid."""
+    """Return the views of a fold that has seen one resync of these znodes, up to a zxid.
+
+    Which controllers brokers refuse is known from the past alone, so it is taken from what is shown.
+    """
     state = ClusterState(
         ControlPlane(cluster, assumed=Assumed(), counters_since=0), MemoryTopicStore(), ZOOKEEPER
     )
@@ -253,6 +260,8 @@ def fresh_views(
         }
         feed(ChangeKind.SET, path=path, read_zxid=zxid, **stat, **data_fields(data))
     feed(ChangeKind.RESYNC_FINISHED, resync=1, znodes=len(nodes), digest=digest)
+    if shown is not None and shown.view.controller is not None:
+        state.control.controller.view.refused_below = shown.view.controller.refused_below
     views = project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent=SentViews())
     return {key: view for key, view, _ in views if view is not None}
 

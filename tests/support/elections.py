@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.changes import SessionState
-from controller_model.records.views import ClusterConfig, ControllerView, Counts
+from controller_model.records.views import Capability, ClusterConfig, ControllerView, Counts
 from kcm.elect.admin import NOT_NEEDED
 from kcm.elect.elect import make_plan
 from kcm.elect.run import ElectionRun
@@ -29,6 +29,7 @@ class Cluster:
         self.live = {0, 1, 2}
         self.controller = 0
         self.session = SessionState.CONNECTED
+        self.hidden: tuple[Capability, ...] = ()
         self.offline = 0
         self.under_min_isr = 0
         self.epochs = {0: 40, 1: 41, 2: 42}
@@ -77,7 +78,7 @@ class Cluster:
                 config=ClusterConfig(cluster_id=self.cluster_id),
                 brokers_live=tuple(sorted(self.live)),
                 brokers_known=(0, 1, 2),
-                log=log_view(session=self.session),
+                log=log_view(session=self.session, hidden=self.hidden),
                 controller=ControllerView(id=self.controller, epoch=7 + self.controller),
                 counts=Counts(
                     topics=1,

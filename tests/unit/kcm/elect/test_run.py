@@ -9,6 +9,7 @@ import pytest
 
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.completeness import Status
+from controller_model.records.views import Capability
 from kcm.elect.admin import ElectionRefusedError
 from kcm.elect.run import POLL_INTERVAL_S, ElectionRun
 from kcm.elect.watch import ClusterSample, ClusterWatch
@@ -207,6 +208,28 @@ def test_figures_that_stay_behind_end_the_run(
     Late(cluster, monkeypatch, looks=1000)
     run, _ = run_on(cluster, [0])
     assert run.run() == "the monitor's figures are behind: it cannot be seen what happens"
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("hidden", Capability)
+def test_what_cannot_be_seen_ends_the_run_where_it_is_needed(
+    cluster: Cluster, hidden: Capability
+) -> None:
+    """Nothing is elected whose effect on brokers, controller or partitions would not be seen."""
+    cluster.hidden = (hidden,)
+    cluster.show()
+    run, _ = run_on(cluster, [0])
+    ended = run.run()
+    if hidden is Capability.BROKER_CONFIGS:  # Kafka's own ACLs hide them from everybody
+        assert ended is None
+        return
+    of_samples = {Capability.CONTROLLER, Capability.BROKERS, Capability.TOPICS}
+    is_needed = hidden in of_samples | {Capability.DELETIONS}
+    assert ended == (
+        "what happens cannot be seen: a part of the cluster is not known: the watcher may not read it"
+        if is_needed
+        else "the monitor's figures are incomplete: it cannot be seen what happens"
+    )
     assert cluster.asked == []
 
 

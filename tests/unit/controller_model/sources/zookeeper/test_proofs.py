@@ -678,6 +678,27 @@ def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> N
     assert [sample for _, sample in taken(history, fold)] == [None] * 7
 
 
+def test_a_request_whose_answer_is_lost_as_a_whole_is_made_again() -> None:
+    """A reconciliation shows that the watcher's resync is over; the fold, which began behind the first one, saw none."""
+    history, fold = small_cluster(), Fold()
+    history.changes.clear()
+    history.heartbeat()
+    fold.follow(history)
+    log = fold.state.control.log
+    assert log.wanted == ResyncWanted(number=1, reason="a hole in the log")
+    history.resync(answers=1)
+    history.changes.clear()
+    history.heartbeat()
+    fold.follow(history)
+    assert log.wanted.number == 1
+    history.reconciled()
+    fold.follow(history)
+    assert log.wanted == ResyncWanted(number=2, reason="no resync before a reconciliation")
+    history.resync(answers=2)
+    assert kinds(fold.follow(history)) == ["Baseline", "Verified"]
+    assert log.wanted is None
+
+
 def test_a_reconciliation_before_the_first_resync_samples_nothing() -> None:
     """There are no figures yet whose health could be sampled."""
     history, fold = History(), Fold()
