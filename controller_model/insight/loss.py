@@ -321,11 +321,14 @@ def _effects(
 def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
     """Return the brokers whose loss may change this partition.
 
-    A replica that does not lead and is not in the ISR matters only to an unclean election, or if it is eligible.
+    A replica that does not lead and is not in the ISR matters only to an unclean election, or if it is eligible. The
+    controller matters where its elections are aborted or refused: the next one has a larger epoch.
     """
     found = {partition.written_leader, *partition.isr}
     if partition.eligible is not None:
         found.update(partition.eligible.elr, partition.eligible.last_known)
+    if cluster.refused_below is not None or cluster.epochs_above(partition) > 0:
+        found.add(cluster.controller)
     return found.union(partition.replicas) if cluster.unclean_of(partition) else found
 
 

@@ -84,12 +84,13 @@ def _beyond(
 def _of_kind(partition: PartitionFacts, cluster: ClusterFacts) -> list[tuple[Pair, list[StopRisk]]]:
     """Return what pairs of a partition's brokers break that neither member breaks alone."""
     # Only its own brokers matter to a partition: small sets, in a cluster of any size.
+    may_matter = involved(partition, cluster)
     members = cluster.live.intersection(
-        (partition.written_leader, *partition.isr, *partition.replicas)
+        (partition.written_leader, *partition.isr, *partition.replicas, *may_matter)
     )
     alone: dict[int, tuple[StopRisk, ...]] = {}
     found = []
-    for pair in combinations(sorted(members & involved(partition, cluster)), 2):
+    for pair in combinations(sorted(members & may_matter), 2):
         risks = outcome(partition, cluster, members.difference(pair)).risks
         if not risks:
             continue

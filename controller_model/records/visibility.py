@@ -38,9 +38,10 @@ HEALTH: Needs = LEADERS | CONTROLLER
 """What is abnormal now, of which incidents are made."""
 LOSSES: Needs = MIN_ISR | CONTROLLER
 """What the loss of brokers would break."""
+REQUESTS: Needs = frozenset({Capability.REQUESTS})
 WORK: Needs = frozenset({Capability.PENDING_WRITES})
 """What the controller has decided, or must do, and has not written yet."""
-WRITES: Needs = HEALTH | WORK | {Capability.REQUESTS}
+WRITES: Needs = HEALTH | WORK | REQUESTS
 """What is pending from the controller."""
 REHEARSALS: Needs = LOSSES | WRITES
 
@@ -56,29 +57,21 @@ COUNTS: Mapping[str, Needs] = {
     "pending_leader_writes": LEADERS | WORK,
     "without_state": PARTITIONS | WORK,
     "replicas_on_gone_brokers": LEADERS,
-    **dict.fromkeys(("under_min_isr", "at_min_isr", "under_replicated_at_min_isr"), MIN_ISR),
-    "min_isr_blocks": MIN_ISR,
+    **dict.fromkeys(("under_min_isr", "at_min_isr"), MIN_ISR),
+    **dict.fromkeys(("under_replicated_at_min_isr", "min_isr_blocks"), MIN_ISR),
     "deleting_topics": WORK | {Capability.DELETIONS},
 }
 """What each figure of `Counts` depends on."""
 
-_LED = frozenset({"offline", "pending_leader_writes", "under_min_isr", "at_min_isr"}) | {
-    "under_replicated_at_min_isr",
-    "min_isr_blocks",
-}
+_LED = {"offline", "pending_leader_writes", *(name for name, of in COUNTS.items() if of is MIN_ISR)}
 """Those that depend on brokers only by whether the leader lives."""
 
 PENDING: Mapping[str, Needs] = {
-    **dict.fromkeys(
-        ("preferred_election", "preferred_election_at", "notifications"),
-        frozenset({Capability.REQUESTS}),
-    ),
-    **dict.fromkeys(
-        ("reassign_partitions", "reassign_partitions_at"), frozenset({Capability.REQUESTS})
-    ),
+    **dict.fromkeys(("preferred_election", "preferred_election_at", "notifications"), REQUESTS),
+    **dict.fromkeys(("reassign_partitions", "reassign_partitions_at"), REQUESTS),
     "oldest_reassignment_at": PARTITIONS,
     "oldest_deletion_at": WORK | {Capability.DELETIONS},
-    "oldest_request_at": PARTITIONS | {Capability.REQUESTS},
+    "oldest_request_at": PARTITIONS | REQUESTS,
 }
 """What each figure of `Pending` depends on."""
 
@@ -102,8 +95,8 @@ BROKER: Mapping[str, Needs] = {
     **dict.fromkeys(("leaders", "replicas", "in_isr", "coordinated"), PARTITIONS),
     **dict.fromkeys(("preferred", "preferred_not_led", "imbalance_ratio"), PARTITIONS),
     **dict.fromkeys(("preferred_electable", "leader_skew", "inferred_state"), LEADERS),
-    **dict.fromkeys(("offline_if_lost", "stranded_if_lost", "unclean_if_lost"), LOSSES),
-    "under_min_isr_if_lost": LOSSES,
+    **dict.fromkeys(("offline_if_lost", "stranded_if_lost"), LOSSES),
+    **dict.fromkeys(("unclean_if_lost", "under_min_isr_if_lost"), LOSSES),
 }
 """What the figures of a broker depend on."""
 

@@ -117,6 +117,8 @@ class Candidacy:
         """The czxid of the election znode; None before the election is won."""
         self.others = 0
         """How many other candidates stood for election at the newest proof."""
+        self.may_stand = False
+        """Whether it was found that the ensemble has what the election needs."""
         self.refused = ""
         """What the ensemble lacks or does not allow; empty while there is no such problem."""
         self._chroot = there.chroot
@@ -216,7 +218,7 @@ class Candidacy:
 
     def _run(self) -> None:
         try:
-            while not self._ended.is_set() and not self._may_stand():
+            while not self._ended.is_set() and not self._check_chroot():
                 self._ended.wait(_POLL_S)
             self._stand()
         except NoAuthError:
@@ -226,7 +228,7 @@ class Candidacy:
         finally:
             self._end()
 
-    def _may_stand(self) -> bool:
+    def _check_chroot(self) -> bool:
         """Wait for a connection, and check that the chroot exists: kcm does not create it."""
         if not self._connected.wait(_POLL_S):
             return False
@@ -234,6 +236,7 @@ class Candidacy:
             self.refused = f"the chroot {self._chroot}: it is not there"
             return False
         self.refused = ""
+        self.may_stand = True
         return True
 
     def _stand(self) -> None:

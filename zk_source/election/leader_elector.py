@@ -103,9 +103,10 @@ class LeaderElector:
     def _warn(self, candidacy: Candidacy) -> None:
         trouble = self._trouble(candidacy)
         if trouble is None:
-            self._reached = self._reached or not candidacy.silent_s
+            # A connection alone says nothing yet: the chroot may be missing.
+            self._reached = self._reached or candidacy.may_stand
             self._outage.end()
-            if not candidacy.silent_s and not self._standby_logged:
+            if candidacy.may_stand and not self._standby_logged:
                 self._standby_logged = True
                 self._log.info("standing by for election", path=candidacy.path)
             return

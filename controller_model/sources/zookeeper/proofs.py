@@ -174,8 +174,7 @@ def _reconcile(state: ClusterState, change: ZnodeChange, _handle: Handle) -> App
     if not log.baseline:
         # The resync that the watcher had done before is lost as a whole, and perhaps with it the answer to a request.
         request_resync(log, "no resync before a reconciliation", again=True)
-        return [], False
-    if change.znodes is None:
+    if not log.baseline or change.znodes is None:
         return [], False
     if not _regroup(state, change.denied):
         return _fail(state, at=at, reason="znodes that were denied are not there any more")

@@ -25,6 +25,7 @@ from kcm.__main__ import main
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import free_port
 from kcm.servers.zookeeper import ZooKeeper
+from pipeline.settings import PipelineSettings
 from pipeline.topics import client_properties, ensure_topics, topic_names
 from tests.component.exporter.test_exporter import (
     Exporter,
@@ -237,6 +238,16 @@ def test_brokers_that_differ_are_reported(
     assert "4, 5: they differ" in found["text"]
 
 
+def topics_alone(settings: PipelineSettings) -> tuple[str, ...]:
+    """Return options of the pipeline's Kafka; all other servers are not there."""
+    return (
+        *("--bootstrap-servers", settings.bootstrap_servers),
+        *("--topic-prefix", settings.topic_prefix),
+        *("--exporter", f"http://127.0.0.1:{free_port()}"),
+        *("--zookeeper", f"127.0.0.1:{free_port()}"),
+    )
+
+
 @pytest.mark.full
 def test_missing_and_misconfigured_topics_fail(
     pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
@@ -244,12 +255,7 @@ def test_missing_and_misconfigured_topics_fail(
     """Missing ones and wrong settings fail; another size is a warning."""
     settings = make_settings(pipeline_broker.bootstrap_servers)
     names = topic_names(settings.topic_prefix)
-    options = (
-        *("--bootstrap-servers", pipeline_broker.bootstrap_servers),
-        *("--topic-prefix", settings.topic_prefix),
-        *("--exporter", f"http://127.0.0.1:{free_port()}"),
-        *("--zookeeper", f"127.0.0.1:{free_port()}"),
-    )
+    options = topics_alone(settings)
     missing = Findings(capsys, *options)
     assert [missing.of(name)["level"] for name in names] == ["fail"] * 3
     assert "protocol 3.9" in missing.of("pipeline's Kafka")["text"]
@@ -273,12 +279,7 @@ def test_a_record_of_a_clock_that_is_ahead_is_named_and_ends_with_an_older_relea
     """Topics as an older release made them are dated by their writers until a part starts; then by Kafka."""
     settings = make_settings(pipeline_broker.bootstrap_servers)
     names = topic_names(settings.topic_prefix)
-    options = (
-        *("--bootstrap-servers", pipeline_broker.bootstrap_servers),
-        *("--topic-prefix", settings.topic_prefix),
-        *("--exporter", f"http://127.0.0.1:{free_port()}"),
-        *("--zookeeper", f"127.0.0.1:{free_port()}"),
-    )
+    options = topics_alone(settings)
     ensure_topics(settings, stop=threading.Event())
     admin = AdminClient(client_properties(settings))
     a_year_ahead = now_ms() + 365 * 24 * 3_600_000

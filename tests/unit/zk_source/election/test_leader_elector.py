@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from pipeline.runtime import EnvironmentProblemError, UnreachableError
+from pipeline.runtime import EnvironmentProblemError, UnreachableError, UsageError
 from pipeline.settings import load
 from pipeline.topic_probe import TopicProbe
 from source_log.lease import LeaseStatus, SoleWatcher
@@ -35,6 +35,7 @@ class FakeCandidacy:
         self.term = 7
         self.won = self.ended = self.is_silent_for_too_long = False
         self.silent_s = 0.0
+        self.may_stand = True
         self.refused = ""
         self.connection = SimpleNamespace(
             auth_failed=False,
@@ -248,6 +249,24 @@ def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
     with structlog.testing.capture_logs() as logged:
         patient.lead(*[nothing] * 12)
     assert len(logged) == 1
+
+
+def test_a_chroot_that_is_found_missing_after_the_connection_ends_a_watcher_that_fails_fast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While that is being checked, the ensemble does not count as one that was reached."""
+    standby = Standby(monkeypatch, fail_fast=True)
+    standby.term.may_stand = False
+
+    def find_none() -> None:
+        standby.term.refused = "the chroot /c: it is not there"
+
+    with (
+        structlog.testing.capture_logs() as logged,
+        pytest.raises(UsageError, match="refused the chroot /c"),
+    ):
+        standby.lead(nothing, find_none, *[nothing] * 20)
+    assert logged == []
 
 
 def test_a_refusal_by_the_election_ensemble_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
