@@ -15,9 +15,10 @@ from exporter.api.operations import OPERATIONS
 from kcm.__main__ import VERBS
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view, topic_view
-from tests.unit.tools.pages import ROOT, Found, anchors, code, commands, links, split
+from tests.unit.tools.pages import Found, anchors, code, commands, links, split
 from tools.docs.commands_page import command_of, exit_codes
 from tools.docs.http_page import CLUSTER_NAME, HOST
+from tools.site import ROOT
 
 PLACEHOLDERS = {"N": "3", "TIME": "1h"}
 """A placeholder in place of a value that an option checks."""
