@@ -21,7 +21,8 @@ from tests.component.chart.chart import answer
 
 UNITS = sorted((Path(__file__).resolve().parents[3] / "examples" / "systemd").glob("*.service"))
 INSTANCE = "prod"
-STARTED_S = 60.0
+STARTED_S = 150.0
+"""Spark's JVM takes the most of it, on a machine that others use."""
 STOPPED_S = 30.0
 PORTS = {
     "watch": "KCM_WATCHER_METRICS_PORT",
@@ -124,8 +125,10 @@ def test_what_a_unit_starts_is_alive_and_ends_in_order(
     # Jars that were downloaded for other tests; systemd would give the fold a cache of its own.
     shared = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     with started(unit, tmp_path, common | {"XDG_CACHE_HOME": shared}) as (url, output):
+        # A JVM that is being started is not ended halfway.
+        works = b"\nkcm_fold_up 1.0" if unit.stem == "kcm-stream" else b"\nkcm_build_info{"
         until = time.monotonic() + STARTED_S
-        while (found := answer(f"{url}/healthz"))[0] != 200:
-            assert time.monotonic() < until, f"{found}: {output.read_text()}"
+        while works not in (found := answer(f"{url}/metrics")[1]):
+            assert time.monotonic() < until, f"{found[:300]!r}: {output.read_text()}"
             time.sleep(0.2)
-        assert b"kcm_build_info{" in answer(f"{url}/metrics")[1]
+        assert answer(f"{url}/healthz")[0] == 200
