@@ -39,8 +39,8 @@ _METRIC = re.compile(
     r"\b(?:kafka_(?:cluster|controller|broker)|kcm_(?:cluster|broker|watcher|fold|exporter))"
     r"_[a-z0-9_]*[a-z0-9]\b(?!_|\*|…)"
 )
-OF_OTHERS = {"kafka_cluster_state"}
-"""Names on the page that compares kcm with other tools: a path of Cruise Control."""
+OF_OTHERS = {"kafka_cluster_state", "kafka_controller_monitor"}
+"""What looks like a metric: a path of Cruise Control, on the page that compares kcm with other tools; the name of a wheel."""
 _LEAST_TELLING = 9
 """The number of characters of a message that suffices to find it."""
 
