@@ -19,7 +19,7 @@ help:
 	@echo "make generate  dashboards, rules, reference pages, tables of Kafka's messages"
 	@echo "make bench     all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
 	@echo "make clean     remove what the other targets made in this folder"
-	@echo "More, as python -m ... in .venv: tests.simulation, tests.faults, tests.mutation, tests.support.repeated, tools.coverage, tools.lock, tools.sbom (CONTRIBUTING.md)"
+	@echo "More, as python -m ... in .venv: tests.simulation, tests.faults, tests.mutation, tests.support.repeated, tools.coverage, tools.lock, tools.release, tools.sbom (CONTRIBUTING.md)"
 
 setup: $(VENV)/.ready
 

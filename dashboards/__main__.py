@@ -1,4 +1,4 @@
-"""`python -m dashboards`: writes the dashboards and rules into the chart, or checks that they are up to date.
+"""`python -m dashboards`: writes the dashboards, the rules and a mixin of them into the chart, or checks that they are up to date.
 
 Generated files are committed, and the build proves that they are what the code makes. The
 check writes nothing; neither form deletes anything.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dashboards.alerts import rules
 from dashboards.boards import boards
+from dashboards.mixin import jsonnetfile, mixin
 
 FOLDER = Path(__file__).resolve().parents[1] / "helm" / "kafka-controller-monitor" / "files"
 """The chart's files."""
@@ -20,9 +21,12 @@ _COMMAND = "python -m dashboards"
 
 def generated() -> dict[str, str]:
     """Return the text of each generated file by its path below the folder."""
+    rule_file = f"rules/{rules.GROUP}.yaml"
     return {
         **{f"dashboards/{made.name}.json": boards.render(made) for made in boards.BOARDS},
-        f"rules/{rules.GROUP}.yaml": rules.rules(),
+        rule_file: rules.rules(),
+        "mixin.libsonnet": mixin((made.name for made in boards.BOARDS), rule_file),
+        "jsonnetfile.json": jsonnetfile(),
     }
 
 

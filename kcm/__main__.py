@@ -16,9 +16,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from kcm.cli.exits import INTERRUPTED, print_error, traced
+from pipeline import build
 from pipeline.runtime import run_program
 
-DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
     "up": "kcm.run.up",
     "status": "kcm.queries.status",
@@ -116,9 +116,7 @@ def _listed() -> None:
 
 def _show_version(*, value: bool) -> None:
     if value:
-        import importlib.metadata  # noqa: PLC0415  # takes longer than all else that a verb needs
-
-        typer.echo(f"kcm {importlib.metadata.version(DISTRIBUTION)}")
+        typer.echo(f"kcm {build.version()}")
         raise typer.Exit
 
 

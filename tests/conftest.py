@@ -39,6 +39,7 @@ _GROUPS = {
     "faults": {"faults"},
     "comparison": {"record"},
     "browser": {"browser"},
+    "release": {"built"},
 }
 """The groups of tests that keep to one process each, and the fixtures that put a test into them.
 

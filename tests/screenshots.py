@@ -40,10 +40,14 @@ PICTURES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 """By name: the script that is played, and how the browser is set."""
 
+TOUR = ("health", "controller", "figures", "brokers", "incidents", "advice")
+"""The parts of the page that docs/tour.md shows, each as a picture of its own."""
+
 
 def take_picture(browser: Browser, name: str, folder: Path) -> int:
     """Take a picture; return its size in bytes."""
-    script, context = PICTURES[name]
+    part = name.removeprefix("tour-")
+    script, context = PICTURES["live-light" if part in TOUR else name]
     exporter = served(LiveStory(until=T0), script)
     path = folder / f"{name}.webp"
     with (
@@ -55,11 +59,12 @@ def take_picture(browser: Browser, name: str, folder: Path) -> int:
         expect(page.locator("#partition-note")).not_to_be_empty()
         expect(page.locator("#advice-lead")).not_to_be_empty()
         expect(page.locator("#incidents-lead")).not_to_be_empty()
-        size = page.viewport_size
-        assert size is not None
-        clip = {"x": 0, "y": 0, **size, "scale": 2 if name == "live-phone" else 1}
+        shown = page.viewport_size if part == name else page.locator(f"#{part}").bounding_box()
+        assert shown is not None
+        clip = {"x": 0, "y": 0, **shown, "scale": 2 if name == "live-phone" else 1}
         taken = page.context.new_cdp_session(page).send(
-            "Page.captureScreenshot", {"format": "webp", "quality": QUALITY, "clip": clip}
+            "Page.captureScreenshot",
+            {"format": "webp", "quality": QUALITY, "clip": clip, "captureBeyondViewport": True},
         )
         path.write_bytes(base64.b64decode(taken["data"]))
     return path.stat().st_size
@@ -71,7 +76,7 @@ def main(arguments: list[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     too_large = 0
     with chromium() as browser:
-        for name in PICTURES:
+        for name in (*PICTURES, *(f"tour-{part}" for part in TOUR)):
             size = take_picture(browser, name, folder)
             sys.stdout.write(f"{folder / name}.webp: {size:,} bytes\n")
             too_large += size > MAX_BYTES

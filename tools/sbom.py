@@ -21,7 +21,8 @@ from typing import Any
 
 Component = dict[str, Any]
 
-_JAR = re.compile(r"(?P<name>.+?)-(?P<version>[0-9][^/]*)\.jar")
+JAR = re.compile(r"(?P<name>.+)-(?P<version>[0-9]+(?:\.[^/]*)?)\.jar")
+"""A jar's file name. A name may have numbers of its own: spark-sql-kafka-0-10_2.13-4.2.0."""
 
 
 def bill(jar_folders: Iterable[Path]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def _packages() -> Iterator[Component]:
 
 
 def _jar(path: Path) -> Component:
-    match = _JAR.fullmatch(path.name)
+    match = JAR.fullmatch(path.name)
     name, version = (match["name"], match["version"]) if match else (path.stem, "")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     component = _component(name, version, f"pkg:generic/{path.name}?checksum=sha256:{digest}")

@@ -1,19 +1,21 @@
-"""Whether a part works, for probes and metrics: the age of its main loop's last turn, and what its log lost.
+"""Whether a part works, for probes and metrics: the age of its main loop's last turn, what its log lost, which build it is.
 
 The rule: the answer comes from another thread than the one it is about. A restart is the only cure of a main loop
 that hangs, so the limit is longer than anything that a loop that works does in a turn.
 """
 
 import asyncio
+import platform
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from pipeline.build import revision, version
 from pipeline.runtime import lost_log_lines
 from pipeline.supervised_thread import STANDSTILL_S
 
@@ -29,6 +31,7 @@ class PartHealth(Collector):
     def __init__(self, registry: CollectorRegistry, age_s: Callable[[], float]) -> None:
         """Show it in a registry. `age_s` returns the seconds since the main loop's last turn."""
         self._age_s = age_s
+        self._build = (version(), revision(), platform.python_version())
         registry.register(self)
 
     @property
@@ -49,6 +52,13 @@ class PartHealth(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the figures as of this scrape (`prometheus_client.registry.Collector`)."""
+        build = InfoMetricFamily(
+            "kcm_build",
+            "The build that this part runs, and its Python; `revision` is the commit that it was made from, `unknown` in a checkout.",
+            labels=("version", "revision", "python"),
+        )
+        build.add_metric(self._build, {})
+        yield build
         yield GaugeMetricFamily(
             "kcm_main_loop_age_seconds",
             f"Seconds since the last turn of this part's main loop; normally below 1. Above "

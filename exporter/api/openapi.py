@@ -6,7 +6,6 @@ is defined here.
 """
 
 import functools
-import importlib.metadata
 
 import msgspec
 
@@ -17,9 +16,9 @@ from controller_model.records.views import BrokerView, ClusterView
 from exporter.api.answers import ANSWERS, SCHEMAS, Json
 from exporter.api.cluster_answers import OF_ZNODES
 from exporter.api.operations import CLUSTER, OPERATIONS, Operation
+from pipeline.build import version
 from pipeline.runtime import API_HEADER, API_VERSION
 
-_DISTRIBUTION = "kafka-controller-monitor"
 _TEXT: Json = {"type": "string"}
 _WHOLE: Json = {"type": "integer"}
 _LONG: Json = {"type": "string", "description": "A number of 64 bits, as text."}
@@ -42,7 +41,7 @@ def document() -> Json:
         "openapi": "3.1.0",
         "info": {
             "title": "Kafka Controller Monitor",
-            "version": importlib.metadata.version(_DISTRIBUTION),
+            "version": version(),
             "description": "Times are milliseconds since 1970. Numbers of 64 bits are text. "
             "An answer has an ETag unless it is older than what is shown. Errors are application/problem+json (RFC 9457).",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

@@ -4,10 +4,9 @@ The number of series stays small however many clusters are watched, and the regi
 passed in. The metrics of clusters are in the model's catalogue and are not defined again here.
 """
 
-import platform
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client import exposition as text_format
 from prometheus_client.openmetrics import exposition as openmetrics_format
 
@@ -32,8 +31,6 @@ class ExporterMetrics:
         counter = partial(Counter, registry=registry)
         gauge = partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
-        info = Info("kcm_exporter", "Version of Python that runs the exporter.", registry=registry)
-        info.info({"python": platform.python_version()})
         self.ready = gauge(
             "kcm_exporter_ready",
             "1 while /readyz answers 200: both topics were read to their ends, and the pipeline's "

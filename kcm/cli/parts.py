@@ -16,6 +16,7 @@ from kcm.cli.exits import traced
 from kcm.cli.options import Options, SettingsClass
 from kcm.cli.text import warn
 from kraft_source.config import KraftSettings
+from pipeline.build import DISTRIBUTION
 from pipeline.runtime import (
     ENV_PREFIX,
     EnvironmentProblemError,
@@ -28,7 +29,6 @@ from pipeline.stop_signal import StopSignal
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
-DISTRIBUTION = "kafka-controller-monitor"
 _OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_HTTP_CONFIG_FILE", "KCM_IVY_SETTINGS"}
 _OUR_PACKAGES = {
     "controller_model", "exporter", "kcm", "kraft_source", "pipeline", "source_log", "streaming", "web", "zk_source",

@@ -3,16 +3,15 @@
 Only what an installed part needs can be missing here.
 """
 
-import importlib.metadata
 import importlib.util
 import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from kcm.cli.parts import DISTRIBUTION
 from kcm.doctor.findings import Finding, ok, unknown, warn
 from kcm.servers.jars import default_cache, find_jars
+from pipeline.build import version
 from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError
 
@@ -23,10 +22,9 @@ NEEDS = {"watch": "kazoo", "stream": "pyspark", "export": "starlette"}
 def check_machine(java_home: Path | None) -> Iterator[Finding]:
     """Report which parts can run here, and whether the Java and the jars that they need are there."""
     runs = [part for part, package in NEEDS.items() if importlib.util.find_spec(package)]
-    version = importlib.metadata.version(DISTRIBUTION)
     yield ok(
         "kcm",
-        f"{version} on Python {platform.python_version()}; can run here: {', '.join(runs)}",
+        f"{version()} on Python {platform.python_version()}; can run here: {', '.join(runs)}",
     )
     if "stream" not in runs:
         yield unknown("java", "the fold is not installed here, and nothing else needs Java")

@@ -4,7 +4,6 @@ It only reads the topics. What the topics no longer hold is listed in the bundle
 manifest and printed; no bundle is incomplete without saying so.
 """
 
-import importlib.metadata
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,6 @@ from controller_model.history.snapshot import Snapshot, encode_snapshot
 from controller_model.records.changes import ZnodeChange
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
-from kcm.cli.parts import DISTRIBUTION
 from kcm.cli.text import read_milliseconds, time_text
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
 from kcm.history.bundle_log import IncidentEvents, IncidentLog
@@ -25,6 +23,7 @@ from kcm.history.options import NAMES, ReplaySettings, load_replay, position_tex
 from kcm.history.replay_input import Line
 from kcm.history.replay_run import ReplayRun
 from kcm.history.topic_lines import open_topic
+from pipeline.build import version
 from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import UsageError
@@ -145,7 +144,7 @@ def _pack(
         changes=log.changes,
         events=len(events),
         topics=(topics.changes, topics.events),
-        versions=Versions(kcm=importlib.metadata.version(DISTRIBUTION)),
+        versions=Versions(kcm=version()),
         made_at=clock_ms(),
         assumed_min_insync_replicas=assumed.min_insync_replicas,
         missing=(*_missing_from(log, first, last), *complaints),

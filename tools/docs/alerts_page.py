@@ -71,6 +71,19 @@ providers:
     folder: Kafka
     type: file
     options: {path: /var/lib/grafana/dashboards/kcm}
+```
+
+A release (`python -m tools.release`) has the same boards in the form of grafana.com: their import asks for the data source, and for the address of your runbooks.
+
+## With jsonnet
+
+The generated files are a mixin as well, `mixin.libsonnet` beside them; a release packs it. With jsonnet-bundler, `jb install` takes the unpacked folder, and the runbooks get your address:
+
+```
+local kcm = (import 'kafka-controller-monitor-mixin-0.1.0/mixin.libsonnet') + {
+  _config+:: { runbookBaseUrl: 'https://kcm.example.com/runbooks' },
+};
+{ grafanaDashboards+:: kcm.grafanaDashboards, prometheusAlerts+:: kcm.prometheusAlerts }
 ```"""
 
 RULES = f"""## Rules into Prometheus

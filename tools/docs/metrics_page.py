@@ -12,10 +12,11 @@ from controller_model.metrics.catalogue import CATALOGUE
 from tools.docs.markdown import page, plain, table
 from tools.docs.parts_metrics import (
     OwnMetric,
-    exporter_metrics,
-    fold_metrics,
-    kraft_watcher_metrics,
-    watcher_metrics,
+    described,
+    exporter_registry,
+    fold_registry,
+    kraft_watcher_registry,
+    watcher_registry,
 )
 
 ABOUT = """What the exporter serves at `/metrics` about each watched cluster. A figure that is not known
@@ -27,18 +28,18 @@ PARTS = (
     (
         "The watcher about itself",
         "On its own port (`watcher_metrics_port`), one series for each cluster that it watches.",
-        watcher_metrics,
+        watcher_registry,
     ),
     (
         "The watcher of a KRaft cluster about itself",
         "On its own port (`watcher_metrics_port`).",
-        kraft_watcher_metrics,
+        kraft_watcher_registry,
     ),
-    ("The fold about itself", "On its own port (`stream_metrics_port`).", fold_metrics),
+    ("The fold about itself", "On its own port (`stream_metrics_port`).", fold_registry),
     (
         "The exporter about itself",
         "On the same port as the clusters.",
-        exporter_metrics,
+        exporter_registry,
     ),
 )
 
@@ -54,7 +55,7 @@ def metrics_page() -> str:
         )
         for metric in CATALOGUE
     )
-    parts = (_part(title, where, metrics()) for title, where, metrics in PARTS)
+    parts = (_part(title, where, described(made())) for title, where, made in PARTS)
     return page("Metrics", ABOUT, table(_HEAD, rows), *parts)
 
 

@@ -33,40 +33,41 @@ class OwnMetric(NamedTuple):
     help: str
 
 
-def watcher_metrics() -> tuple[OwnMetric, ...]:
-    """Return the metrics that the watcher serves on its own port."""
+def watcher_registry() -> CollectorRegistry:
+    """Return what the watcher serves on its own port."""
     registry = CollectorRegistry()
     WatcherMetrics(registry, ANY_CLUSTER, bool)
     PartHealth(registry, lambda: 0.0)
-    return tuple(_described(registry))
+    return registry
 
 
-def kraft_watcher_metrics() -> tuple[OwnMetric, ...]:
-    """Return the metrics that the watcher of a KRaft cluster serves on its own port."""
+def kraft_watcher_registry() -> CollectorRegistry:
+    """Return what the watcher of a KRaft cluster serves on its own port."""
     registry = CollectorRegistry()
     KraftWatcherMetrics(registry, ANY_CLUSTER, bool)
     PartHealth(registry, lambda: 0.0)
-    return tuple(_described(registry))
+    return registry
 
 
-def fold_metrics() -> tuple[OwnMetric, ...]:
-    """Return the metrics that the fold serves on its own port."""
+def fold_registry() -> CollectorRegistry:
+    """Return what the fold serves on its own port."""
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
     metrics.observe(BatchReport(batch=0, took_ms=0))
     PartHealth(registry, lambda: 0.0)
-    return tuple(_described(registry))
+    return registry
 
 
-def exporter_metrics() -> tuple[OwnMetric, ...]:
-    """Return the metrics that the exporter serves about itself, in addition to the clusters'."""
+def exporter_registry() -> CollectorRegistry:
+    """Return what the exporter serves about itself, in addition to the clusters' metrics."""
     registry = CollectorRegistry()
     ExporterMetrics(registry)
     PartHealth(registry, lambda: 0.0)
-    return tuple(_described(registry))
+    return registry
 
 
-def _described(registry: CollectorRegistry) -> Iterator[OwnMetric]:
+def described(registry: CollectorRegistry) -> Iterator[OwnMetric]:
+    """Yield the metrics of a registry."""
     # Neither the registry's list nor an instrument's labels are public, and nothing public has both.
     for instrument in list(registry._collector_to_names):  # noqa: SLF001  # see above
         for family in instrument.describe():  # type: ignore[attr-defined]  # each of ours has it

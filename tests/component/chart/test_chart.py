@@ -36,7 +36,7 @@ from web.guard import OPEN_PATHS, is_own_host
 OLDEST_KUBERNETES = "1.25"
 LONGEST_NAME = 63
 YEAR_S = 365 * 86_400
-OPERATORS_KINDS = {"ServiceMonitor", "PrometheusRule"}
+OPERATORS_KINDS = {"ServiceMonitor", "PodMonitor", "ScrapeConfig", "PrometheusRule"}
 """Their schemas belong to the Prometheus operator, not to Kubernetes."""
 NOT_TEXTS = ("1", "2024", "1e3", "0x10", "00", "true", "off", "y", "null")
 """What YAML takes for a number, a truth or nothing, unless it is quoted."""

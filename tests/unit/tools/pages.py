@@ -8,24 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGES = (
-    ROOT / "README.md",
-    ROOT / "ARCHITECTURE.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "SECURITY.md",
-    ROOT / "examples" / "README.md",
-    *sorted((ROOT / ".github").rglob("*.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "design").glob("*.md")),
-    *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
-    ROOT / "helm" / "kafka-controller-monitor" / "README.md",
-)
+from tools.site import ROOT, pages
+from tools.site import links as links_of
+
+PAGES = (*pages(), *sorted((ROOT / ".github").rglob("*.md")))
 _FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
-_IMAGE = re.compile(r"<img[^>]* src=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _CONTROL = {"&&", "||", "|", ";", ">", ">>", "<", "&"}
 
@@ -42,12 +30,7 @@ class Found(NamedTuple):
 
 def links() -> list[Found]:
     """Return all addresses that pages link to, including reference definitions and images."""
-    found = []
-    for page in PAGES:
-        text = _FENCED.sub("", page.read_text(encoding="utf-8"))
-        addresses = [one or other for one, other in _LINK.findall(text)] + _IMAGE.findall(text)
-        found += [Found(page, address) for address in addresses]
-    return found
+    return [Found(page, address) for page in PAGES for address in links_of(page)]
 
 
 def anchors(page: Path) -> set[str]:

@@ -15,9 +15,10 @@ from exporter.api.operations import OPERATIONS
 from kcm.__main__ import VERBS
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view, topic_view
-from tests.unit.tools.pages import ROOT, Found, anchors, code, commands, links, split
+from tests.unit.tools.pages import Found, anchors, code, commands, links, split
 from tools.docs.commands_page import command_of, exit_codes
 from tools.docs.http_page import CLUSTER_NAME, HOST
+from tools.site import ROOT
 
 PLACEHOLDERS = {"N": "3", "TIME": "1h"}
 """A placeholder in place of a value that an option checks."""
@@ -38,8 +39,8 @@ _METRIC = re.compile(
     r"\b(?:kafka_(?:cluster|controller|broker)|kcm_(?:cluster|broker|watcher|fold|exporter))"
     r"_[a-z0-9_]*[a-z0-9]\b(?!_|\*|…)"
 )
-OF_OTHERS = {"kafka_cluster_state"}
-"""Names on the page that compares kcm with other tools: a path of Cruise Control."""
+OF_OTHERS = {"kafka_cluster_state", "kafka_controller_monitor"}
+"""What looks like a metric: a path of Cruise Control, on the page that compares kcm with other tools; the name of a wheel."""
 _LEAST_TELLING = 9
 """The number of characters of a message that suffices to find it."""
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 import sys
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
+from pipeline.build import revision
 from pipeline.queued_file import QueuedFile
 from web.health import PartHealth
 
@@ -76,3 +80,18 @@ def test_lost_lines_of_the_log_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     log.lost_lines = 7
     monkeypatch.setattr(sys, "stderr", log)
     assert registry.get_sample_value("kcm_log_lost_lines_total") == 7
+
+
+def test_each_part_says_which_build_it_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The version of the installed package; in a checkout, whose files may change, no revision."""
+    labels = {
+        "version": version("kafka-controller-monitor"),
+        "revision": "unknown",
+        "python": platform.python_version(),
+    }
+    assert Part(monkeypatch).registry.get_sample_value("kcm_build_info", labels) == 1
+    built = tmp_path / "revision.txt"
+    built.write_text("0123abc-dirty\n")
+    assert revision(built) == "0123abc-dirty"

@@ -1,0 +1,1 @@
+"""A release: all that is published, made by one command."""
