@@ -20,6 +20,7 @@ from pipeline.runtime import run_program
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
+    "look": "kcm.run.look",
     "up": "kcm.run.up",
     "status": "kcm.queries.status",
     "events": "kcm.queries.events",

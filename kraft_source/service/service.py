@@ -70,6 +70,15 @@ def run(settings: KraftSettings, stop: StopSignal) -> None:
         )
 
 
+def run_term(
+    settings: KraftSettings, term: Term, registry: CollectorRegistry, stop: threading.Event
+) -> None:
+    """Watch for one term until `stop` is set; the watcher's metrics go to `registry`, which somebody else serves."""
+    KraftService(
+        settings, KraftWatcherMetrics(registry, settings.cluster, lambda: False), term
+    ).run(stop)
+
+
 class KraftService:
     """The watcher's main loop and what it holds open, until the log is lost."""
 
@@ -95,6 +104,7 @@ class KraftService:
             self._recorder,
             on_lead=lambda _: None,
             decode=decode_published,
+            open_clients=term.open_clients,
         )
         self._observing = Observing(settings, self._inbox.put)
         self._most_bytes = int(settings.buffer_mib * 1024 * 1024)

@@ -82,6 +82,15 @@ def run(settings: WatchSettings, stop: StopSignal) -> None:
         )
 
 
+def run_term(
+    settings: WatchSettings, term: Term, registry: CollectorRegistry, stop: threading.Event
+) -> None:
+    """Watch for one term until `stop` is set; the watcher's metrics go to `registry`, which somebody else serves."""
+    WatcherService(settings, WatcherMetrics(registry, settings.cluster, lambda: False), term).run(
+        stop
+    )
+
+
 class WatcherService:
     """The watcher's main loop and what it holds open, for one term."""
 
@@ -101,7 +110,12 @@ class WatcherService:
         )
         self._watcher.recorder.dropped = term.dropped
         self._writer = LogWriter(
-            settings, term.topics, term.lease, self._watcher.recorder, on_lead=metrics.leads
+            settings,
+            term.topics,
+            term.lease,
+            self._watcher.recorder,
+            on_lead=metrics.leads,
+            open_clients=term.open_clients,
         )
         self._pulse = Pulse(int(settings.beat_s * _MS))
         self._zookeeper_clock = ZookeeperClock()
