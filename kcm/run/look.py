@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.completeness import Status
@@ -95,13 +95,6 @@ def look(config: Path | None, options: Options) -> int:
     return 0
 
 
-class _Told(NamedTuple):
-    """What the terminal was told last."""
-
-    status: Status
-    controller: str
-
-
 class Look:
     """One look at a cluster, from its start to a stop signal or an error that the user must see."""
 
@@ -111,7 +104,8 @@ class Look:
         self._topics = LookTopics(self._watch, assumed)
         self._began = time.monotonic()
         self._quiet_until = self._began + QUIET_S
-        self._told: _Told | None = None
+        self._told: tuple[str, str] | None = None
+        """What was told last of the figures' status and of the controller."""
 
     def until(self, stop: StopSignal, run_term: Service) -> None:
         """Watch until `stop` is set; end every thread, whatever ends the look."""
@@ -150,37 +144,37 @@ class Look:
 
     def _show_status(self, exporter: Exporter) -> None:
         """Tell when the figures are there, and what changes of their status and of the controller."""
+        now, before = time.monotonic(), self._told
         snapshot = exporter.collector.clusters.get(self._watch.cluster)
         if snapshot is None:
-            self._tell_waiting("no figures yet")
+            what, is_live = "no figures yet", False
+        else:
+            completeness = exporter.collector.completeness(snapshot, clock_ms())
+            what = f"the figures are {completeness.status}"
+            is_live = completeness.status is Status.LIVE
+        if snapshot is None or not (is_live or before):
+            if now >= self._quiet_until:
+                self._quiet_until = now + QUIET_S
+                _say(f"not ready after {now - self._began:.0f} s: {what}")
             return
-        completeness = exporter.collector.completeness(snapshot, clock_ms())
-        status, before = completeness.status, self._told
-        told = _Told(status, _controller(snapshot.view))
+        view, url = snapshot.view, exporter.url
+        controller = _controller(view)
+        self._told = what, controller
         if before is None:
-            if status is not Status.LIVE:
-                self._tell_waiting(f"the figures are {status}")
-                return
-            self._tell_live(snapshot.view, exporter.url)
-        elif status is not before.status:
+            brokers, partitions = len(view.brokers_live or ()), known(view.counts.partitions)
+            _say(f"live: {controller}, {brokers} brokers, {partitions} partitions")
+            _say(f"the page: {url}/ (metrics at {url}/metrics, API at {url}/api/v1)")
+            _say(f"(after {now - self._began:.1f} s; Ctrl-C ends it)")
+            return
+        if what != before[0]:
             since = "" if completeness.since is None else f" since {time_text(completeness.since)}"
-            stage = "" if completeness.stage is None else f", by the {completeness.stage}"
-            _say(f"the figures are {status}{since}{stage} (they were {before.status})")
-        if before is not None and told.controller != before.controller:
-            _say(told.controller)
-        self._told = told
-
-    def _tell_waiting(self, what: str) -> None:
-        now = time.monotonic()
-        if now >= self._quiet_until:
-            self._quiet_until = now + QUIET_S
-            _say(f"not ready after {now - self._began:.0f} s: {what}")
-
-    def _tell_live(self, view: ClusterView, url: str) -> None:
-        brokers, partitions = len(view.brokers_live or ()), known(view.counts.partitions)
-        _say(f"live: {_controller(view)}, {brokers} brokers, {partitions} partitions")
-        _say(f"the page: {url}/ (metrics at {url}/metrics, API at {url}/api/v1)")
-        _say(f"(after {time.monotonic() - self._began:.1f} s; Ctrl-C ends it)")
+            _say(
+                what
+                + since
+                + ("" if completeness.stage is None else f", by the {completeness.stage}")
+            )
+        if controller != before[1]:
+            _say(controller)
 
 
 def _controller(view: ClusterView) -> str:

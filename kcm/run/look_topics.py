@@ -10,6 +10,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from confluent_kafka import Producer
@@ -33,26 +34,25 @@ from source_log.log_writer import LogClients
 from source_log.publisher import Publisher
 from source_log.readback import DecodeRecords, History, ReadBack, Readback
 
-MAX_UNFOLDED_BYTES = 4 * 1024 * 1024
-"""While more waits for the fold, nothing that is written counts as acknowledged: then the watcher publishes no more."""
+MAX_WAITING = 32
+"""While more messages wait for the fold, none counts as acknowledged: then the watcher publishes no more. They are of 128 KiB
+at most, but for a znode that is larger."""
 MAX_MESSAGES = 100
 """Messages of the log in one batch, each of up to 125 changes: a batch takes a second at most."""
 _WAIT_S = 0.1
 
 
 class LookTopics:
-    """The topics of one cluster. The watcher's thread appends, the exporter's folds (`feed`)."""
+    """The topics of one cluster. The watcher's thread writes (`open_clients`), the exporter's folds (`feed`)."""
 
     def __init__(self, settings: SourceSettings, assumed: Assumed) -> None:
         names = topic_names(settings.topic_prefix)
         self.ensured = EnsuredTopics(names, 1, {name: name for name in names})
-        self.unfolded_bytes = 0
-        """Bytes that wait for the fold."""
+        self.waiting: queue.SimpleQueue[tuple[str, bytes, bytes]] = queue.SimpleQueue()
+        """Topic, key and value of what the fold has not taken yet: messages of the log, and beats."""
         self.on_folded: Callable[[list[bytes], ClusterView], None] = lambda _messages, _view: None
         """Takes what was folded last, and the cluster's view."""
         self._cluster, self._assumed = settings.cluster, assumed
-        self._waiting: queue.SimpleQueue[tuple[str, bytes, bytes]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
         self._lineage = secrets.token_hex(4)
         self._state: ClusterState | None = None
         self._sent = SentViews()
@@ -63,46 +63,33 @@ class LookTopics:
         self,
         settings: SourceSettings,
         topics: EnsuredTopics,
-        watcher: str,
+        name: str,
         decode: DecodeRecords | None,
     ) -> LogClients:
-        """Return the clients of the watcher's log (`LogWriter`)."""
+        """Return the clients of the watcher of this name (`LogWriter`)."""
 
         def open_producer(_: dict[str, Any]) -> Producer:
-            # It has what publisher and beats call.
-            return cast("Producer", _LookProducer(self))
+            return cast("Producer", _LookProducer(self))  # it has what these two call
 
         return LogClients(
             Publisher(settings, topics, open_producer),
-            Beats(settings, topics, watcher, open_producer),
+            Beats(settings, topics, name, open_producer),
             _LookReadback(self, decode),
         )
 
-    def append(self, topic: str, key: bytes, value: bytes) -> None:
-        """Append a message of the log, or a beat."""
-        with self._lock:
-            self.unfolded_bytes += len(value)
-        self._waiting.put((topic, key, value))
-
     def feed(self) -> list[Record]:
-        """Fold what waits, waiting for it for a moment; return the views, events and beats that follow."""
+        """Fold what waits, waiting for it for a moment; return the beats, events and views for the exporter."""
         records: list[Record] = []
         messages: list[bytes] = []
-        try:
-            topic, key, value = self._waiting.get(timeout=_WAIT_S)
-            while True:
-                with self._lock:
-                    self.unfolded_bytes -= len(value)
+        timeout_s = _WAIT_S
+        with suppress(queue.Empty):
+            while len(messages) < MAX_MESSAGES:
+                topic, key, value = self.waiting.get(timeout=timeout_s)
+                timeout_s = 0.0
                 if topic == self.ensured.names.changes:
                     messages.append(value)
                 else:
                     records.append(self._record(topic, key, value))
-                if len(messages) == MAX_MESSAGES:
-                    break
-                topic, key, value = self._waiting.get_nowait()
-        except queue.Empty:
-            pass
-        # Beats come first: those that wait name no place of the log behind what the fold has.
         return records + self._fold(messages) if messages else records
 
     def _record(self, topic: str, key: bytes, value: bytes | None) -> Record:
@@ -156,13 +143,12 @@ class _LookProducer:
         on_delivery: Callable[[None, None], None],
     ) -> None:
         """Append a record."""
-        self._topics.append(topic, key, value)
+        self._topics.waiting.put((topic, key, value))
         self._unreported.append(on_delivery)
 
     def poll(self, timeout: float) -> int:
         """Report what was appended, unless enough waits for the fold."""
-        is_full = self._topics.unfolded_bytes > MAX_UNFOLDED_BYTES
-        return 0 if is_full else self.flush(timeout)
+        return 0 if self._topics.waiting.qsize() > MAX_WAITING else self.flush(timeout)
 
     def flush(self, _timeout: float) -> int:
         """Report all that was appended."""
@@ -187,7 +173,6 @@ class _LookReadback(Readback):
 
     def follow(self, put: Callable[[ReadBack], None]) -> None:
         """Pass on what is folded, in the thread of the fold."""
-
         decode = self._decode
 
         def on_folded(messages: list[bytes], view: ClusterView) -> None:
