@@ -64,16 +64,16 @@ def measure(*, partitions: Sequence[int], rounds: int) -> dict[str, Any]:
 def _measure(partitions: int, rounds: int) -> dict[str, Any]:
     per_topic = PER_TOPIC.get(partitions, PER_TOPIC_OF_LARGE)
     with znode_cluster(Size(partitions // per_topic, per_topic)) as watched:
-        runs = [_look(watched.zookeeper) for _ in range(rounds)]
+        runs = [_measure_once(watched.zookeeper) for _ in range(rounds)]
     medians = {name: machine.percentile([run[name] for run in runs], 50) for name in runs[0]}
     return {"partitions": watched.cluster.size.partitions, "znodes": watched.znodes} | medians
 
 
-def _look(zookeeper: str) -> dict[str, float]:
+def _measure_once(zookeeper: str) -> dict[str, float]:
     """Look once; return its figures."""
     command = [*(sys.executable, "-m", "kcm", "look"), *("--zookeeper", zookeeper)]
     began = time.monotonic()
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603  # it is ours
         [*command, "--cluster", CLUSTER, "--port", "0"], stdout=subprocess.PIPE, text=True
     ) as process:
         try:

@@ -115,7 +115,7 @@ class Look:
         term = Term(topics.ensured, SoleWatcher(), "look", 0, topics.open_clients)
         with serving(self._export, stop, topics.feed) as exporter:
 
-            def turn() -> None:
+            def poll() -> None:
                 try:
                     exporter.check()
                     self._show_status(exporter)
@@ -123,7 +123,7 @@ class Look:
                     stop.set()
                     raise
 
-            progress = SupervisedThread("progress", turn, every_s=CHECK_INTERVAL_S)
+            progress = SupervisedThread("progress", poll, every_s=CHECK_INTERVAL_S)
             progress.start()
             try:
                 run_term(self._watch, term, exporter.registry, stop)
