@@ -17,6 +17,7 @@ from controller_model.records.views import ClusterView, WatcherBeat
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import ConflictError, EnvironmentProblemError, get_logger
 from pipeline.stop_signal import StopSignal
+from pipeline.supervised_thread import STANDSTILL_S
 from source_log.generation_fencing import OtherWatcher
 from source_log.log_writer import LogWriter
 from source_log.publisher import Publisher
@@ -83,12 +84,11 @@ def run(settings: WatchSettings, stop: StopSignal) -> None:
 
 
 def run_term(
-    settings: WatchSettings, term: Term, registry: CollectorRegistry, stop: threading.Event
+    settings: WatchSettings, term: Term, registry: CollectorRegistry, stop: StopSignal
 ) -> None:
     """Watch for one term until `stop` is set; the watcher's metrics go to `registry`, which somebody else serves."""
-    WatcherService(settings, WatcherMetrics(registry, settings.cluster, lambda: False), term).run(
-        stop
-    )
+    metrics = WatcherMetrics(registry, settings.cluster, lambda: stop.age_s > STANDSTILL_S)
+    WatcherService(settings, metrics, term).run(stop)
 
 
 class WatcherService:
