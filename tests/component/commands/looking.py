@@ -59,7 +59,7 @@ class Command:
 
         def seen() -> tuple[re.Match[str] | None, str, int | None]:
             text = self.output
-            return re.search(pattern, text[text.rfind(after) :]), text, self.process.poll()
+            return re.search(pattern, text[text.find(after) :]), text, self.process.poll()
 
         match, text, code = wait_until(seen, lambda each: bool(each[0] or each[2] is not None))
         assert match, f"ended with {code} and never said {pattern!r}: {text}"
