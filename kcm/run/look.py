@@ -101,6 +101,12 @@ class Look:
     def __init__(self, settings: AllSettings) -> None:
         self._watch, self._export = settings.watch, settings.export
         assumed = settings.stream.assumed(self._watch.cluster)
+        watch = self._watch
+        self._where = (
+            f"ZooKeeper at {watch.zookeeper}"
+            if isinstance(watch, WatchSettings)
+            else f"the controllers at {watch.controllers}"
+        )
         self._topics = LookTopics(self._watch, assumed)
         self._began = time.monotonic()
         self._quiet_until = self._began + QUIET_S
@@ -136,7 +142,7 @@ class Look:
         watch = self._watch
         name = "zookeeper" if isinstance(watch, WatchSettings) else "controllers"
         source = f"{option_name(name)} {getattr(watch, name)}"
-        yield f"looking at cluster {watch.cluster} ({source}), in this process alone"
+        yield f"looking at cluster {watch.cluster}, by {self._where}, in this process alone"
         yield (
             "it knows nothing of what was before, keeps nothing when it ends, and no second watcher takes over; with a "
             f"log, its replay, and more clusters: kcm up {source} --cluster {watch.cluster}"
@@ -168,11 +174,9 @@ class Look:
             return
         if what != before[0]:
             since = "" if completeness.since is None else f" since {time_text(completeness.since)}"
-            _say(
-                what
-                + since
-                + ("" if completeness.stage is None else f", by the {completeness.stage}")
-            )
+            stage = "" if completeness.stage is None else f", by the {completeness.stage}"
+            is_blind = completeness.status is Status.BLIND
+            _say(what + since + (f": no answer from {self._where}" if is_blind else stage))
         if controller != before[1]:
             _say(controller)
 

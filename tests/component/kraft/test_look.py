@@ -58,7 +58,7 @@ def test_controllers_that_die_are_told_and_the_views_are_those_of_the_processor(
             create(cluster, "after", 2)
             wait_until(lambda: partitions_of(topics), lambda count: count == 5)
             cluster.kill()
-            command.says(r"the figures are blind since 20\d\d-\S+Z, by the watcher")
+            command.says(r"the figures are blind since 20\d\d-\S+Z: no answer from the controllers")
             assert command.status() == "blind"
             cluster.start()
             command.says("the figures are live\n", after="blind since")

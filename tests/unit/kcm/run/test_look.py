@@ -68,9 +68,12 @@ def test_a_source_that_is_lost_is_told_with_the_time_and_so_is_its_return(desk: 
     desk.lines(log=log_view())
     (lost,) = desk.lines(log=BLIND)
     assert lost.startswith("the figures are blind since ")
-    assert lost.endswith("Z, by the watcher")
+    assert lost.endswith("Z: no answer from ZooKeeper at zk1:2181/kafka")
     assert desk.lines(log=BLIND) == []
     assert desk.lines(log=log_view()) == ["the figures are live"]
+    (lost,) = desk.lines(log=log_view(incomplete_since=T0))
+    assert lost.startswith("the figures are incomplete since ")
+    assert lost.endswith("Z, by the fold")
 
 
 def test_each_controller_is_told(desk: Desk) -> None:
