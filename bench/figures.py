@@ -52,6 +52,14 @@ FIGURES = {
     "again_200000": Figure(
         "the fold killed and started again at 200,000 partitions: next change shown", "s", 12, 8
     ),
+    "look_10000": Figure("`kcm look` to its first figures, 10,000 partitions", "s", 5, 3),
+    "look_10000_memory": Figure(
+        "`kcm look` beside 10,000 partitions: memory (RSS)", "MiB", 150, 120
+    ),
+    "look_200000": Figure("`kcm look` to its first figures, 200,000 partitions", "s", 30, 20),
+    "look_200000_memory": Figure(
+        "`kcm look` beside 200,000 partitions: memory (RSS)", "MiB", 600, 400
+    ),
     "brokers_300": Figure(
         "one change at 300 brokers and 200,000 partitions: Python per batch", "ms", 15, 5
     ),

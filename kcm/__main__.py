@@ -20,6 +20,7 @@ from pipeline import build
 from pipeline.runtime import run_program
 
 VERBS = {
+    "look": "kcm.run.look",
     "up": "kcm.run.up",
     "status": "kcm.queries.status",
     "events": "kcm.queries.events",

@@ -38,7 +38,14 @@ CompleteBeat = Callable[[dict[str, Any]], WatcherBeat]
 class Beats:
     """Writes the beats of one cluster's watcher."""
 
-    def __init__(self, settings: SourceSettings, topics: EnsuredTopics, watcher: str) -> None:
+    def __init__(
+        self,
+        settings: SourceSettings,
+        topics: EnsuredTopics,
+        watcher: str,
+        open_producer: Callable[[dict[str, Any]], Producer] | None = None,
+    ) -> None:
+        """Open the producer: see `Publisher`."""
         self._cluster = settings.cluster
         self._watcher = watcher
         self._topic = topics.names.views
@@ -59,7 +66,7 @@ class Beats:
             "socket.nagle.disable": True,
             "error_cb": lambda _: None,  # the log's producer reports problems with Kafka
         }
-        self._producer = Producer(properties)
+        self._producer = (open_producer or Producer)(properties)
 
     def beat(
         self,

@@ -48,6 +48,29 @@ class Dropped(NamedTuple):
     reason: str
 
 
+class LogClients(NamedTuple):
+    """What one watcher's log is written with, and read back."""
+
+    publisher: Publisher
+    beats: Beats
+    readback: Readback
+
+
+OpenClients = Callable[[SourceSettings, EnsuredTopics, str, DecodeRecords | None], LogClients]
+"""Opens the clients of the watcher of this name."""
+
+
+def kafka_clients(
+    settings: SourceSettings, topics: EnsuredTopics, watcher: str, decode: DecodeRecords | None
+) -> LogClients:
+    """Return clients of the pipeline's Kafka. `decode`: see `Readback`."""
+    return LogClients(
+        Publisher(settings, topics),
+        Beats(settings, topics, watcher),
+        Readback(settings, topics, watcher, decode),
+    )
+
+
 class LogWriter:
     """The log of one cluster, as the leading watcher writes it."""
 
@@ -60,14 +83,13 @@ class LogWriter:
         *,
         on_lead: Callable[[bool], None],
         decode: DecodeRecords | None = None,
+        open_clients: OpenClients = kafka_clients,
     ) -> None:
-        """Open the producers and the reader. `on_lead` is told whether this watcher may write; `decode`: see `Readback`."""
+        """Open the clients. `on_lead` is told whether this watcher may write; `decode`: see `Readback`."""
         name = recorder.generations.name
         self._lease, self._recorder, self._on_lead = lease, recorder, on_lead
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=name)
-        self.publisher = Publisher(settings, topics)
-        self._beats = Beats(settings, topics, name)
-        self._readback = Readback(settings, topics, name, decode)
+        self.publisher, self._beats, self._readback = open_clients(settings, topics, name, decode)
         self._fold_lag = FoldLag()
         self.completeness = LogCompleteness()
         self._unproven = False

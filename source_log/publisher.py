@@ -12,6 +12,7 @@ producer is never dropped: it is sent when Kafka is back, before anything newer.
 """
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,7 +65,14 @@ class Failure(NamedTuple):
 class Publisher:
     """Appends to the log of one cluster."""
 
-    def __init__(self, settings: SourceSettings, topics: EnsuredTopics) -> None:
+    def __init__(
+        self,
+        settings: SourceSettings,
+        topics: EnsuredTopics,
+        open_producer: Callable[[dict[str, Any]], Producer] | None = None,
+    ) -> None:
+        """Open the producer: a client of Kafka, or what `open_producer` returns for the properties of one."""
+        self._open = open_producer or Producer
         self._properties: dict[str, Any] = {
             **client_properties(settings),
             "enable.idempotence": True,
@@ -93,7 +101,7 @@ class Publisher:
         """Kafka has reported the topic as missing: nothing more is given to this producer."""
         self._was_replaced = False
         """The producer replaces another one, and Kafka has acknowledged nothing since."""
-        self._producer = Producer(self._properties)
+        self._producer = self._open(self._properties)
         self.acknowledged = NOWHERE
         """The position of the newest change that Kafka has acknowledged."""
         self.bytes_published = 0
@@ -240,7 +248,7 @@ class Publisher:
     def _replace_producer(self) -> None:
         """Give all that is not acknowledged to a new producer, in order."""
         self._producer.purge()
-        self._producer = Producer(self._properties)
+        self._producer = self._open(self._properties)
         self._in_flight = self._in_flight.copy()
         self._is_missing, self._was_replaced = False, True
         for message in self._in_flight:

@@ -20,7 +20,7 @@ from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, check_writable, ensure_topics
 from source_log.config import SourceSettings
 from source_log.lease import Elector, Lease, LeaseLostError
-from source_log.log_writer import LogLostError
+from source_log.log_writer import LogLostError, OpenClients, kafka_clients
 from source_log.readback import Readback
 
 PROBE_INTERVAL_S = 5.0
@@ -40,6 +40,8 @@ class Term(NamedTuple):
     """The watcher's name, as its records carry it."""
     dropped: int
     """Changes that the watcher dropped in earlier terms under this name."""
+    open_clients: OpenClients = kafka_clients
+    """How the log is reached."""
 
 
 def run_terms(

@@ -22,13 +22,14 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
-from controller_model.fold.projection import SentViews, project, published_keys
+from controller_model.fold.batch_output import finish_batch
+from controller_model.fold.projection import SentViews, published_keys
 from controller_model.fold.replay import EventBatch
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
-from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
+from controller_model.kafka.ids import check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
 from controller_model.records.election_requests import ElectionRequest
-from controller_model.records.event_records import coalesce, encode_event, number
+from controller_model.records.event_records import encode_event
 from controller_model.records.metadata_log import AnyMetadataRecord, MetadataLogRecord
 from controller_model.records.views import cluster_key
 from controller_model.sources.source_of import is_of, source_of
@@ -224,12 +225,14 @@ class FoldProcessor(StatefulProcessor):
             else:
                 counts.changes += 1
                 batch.apply(item)
-        events = coalesce(batch.finish())
+        records, changed = finish_batch(
+            batch,
+            lineage=parameters.lineage,
+            after=held.last_event,
+            folded_at=self._clock(),
+            sent=known.sent,
+        )
         counts.errors += batch.errors
-        records = number(cluster, parameters.lineage, events, after=held.last_event)
-        position = state.control.log.position
-        as_of = AsOf(parameters.lineage, position.generation, position.seq)
-        changed = project(state, as_of=as_of, folded_at=self._clock(), sent=known.sent)
         published = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
         shown = ((parameters.views_topic, view.key, view.value) for view in changed)
         for topic, key, value in itertools.chain(published, shown):

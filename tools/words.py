@@ -180,6 +180,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("tests/*", "verdict", "what an oracle or the judge of a fault says, not the controller's"),
     ("tests/*", "scene", "what a test sets up, not a step of the demo"),
     ("kcm/demo/*", "audit", "a topic of the demo's cluster"),
+    ("kcm/run/look.py", "look", "the verb `kcm look`"),
     ("exporter/core/life_signs.py", "Due", "a position of the log that the view has yet to reach"),
 )
 """Glob of a path, word, and why it may stand there. A `*` of the glob meets slashes too."""

@@ -39,6 +39,10 @@ _CLOSE_TIMEOUT_S = 6.0
 """How long to wait for a thread to end: a probe's request may be under way for 5 s."""
 
 
+Feed = Callable[[], list[Record]]
+"""Returns the next records of both topics, in their order, after a moment if there are none: for who has them in memory."""
+
+
 class _Source:
     """What the loop reads from: the two topics, and a probe for their ends and the log's."""
 
@@ -76,7 +80,10 @@ class MainLoop:
         state: ReadingState,
         metrics: ExporterMetrics,
         clock: Callable[[], int],
+        feed: Feed | None = None,
     ) -> None:
+        """Read from `feed`; None: from the topics in the pipeline's Kafka."""
+        self._feed = feed
         self._settings = settings
         self._log_topic, self._views_topic, _ = topic_names(settings.topic_prefix)
         self._views = ViewStore()
@@ -120,7 +127,7 @@ class MainLoop:
             self._thread.check(now_s)
         except StandstillError as error:
             where = str(error)
-        if self._source is None:
+        if self._source is None and self._feed is None:
             return  # it still waits for Kafka and its topics, which /readyz reports
         self._state.still_ms = round(self._thread.still_s * 1000)
         if bool(where) is self._is_reported:
@@ -157,6 +164,11 @@ class MainLoop:
     def poll(self) -> None:
         """Poll once, apply the records, and evaluate the probe's last answer; the first time wait for Kafka."""
         self._stop.turned()
+        if self._feed is not None:
+            self.apply_records(self._feed())
+            self._metrics.kafka_answered.set(self._clock() / 1000)
+            self._mark_read(self._state.steady())
+            return
         source = self._source
         if source is None:
             self.open(ensure_topics(self._settings, stop=self._stop))

@@ -4,6 +4,10 @@ The port is bound first, so that a conflict is reported before anything else hap
 answers, with the reason, while Kafka is not available yet.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
 from prometheus_client import CollectorRegistry
 
 from exporter.core.alert_settings import changed_thresholds
@@ -13,7 +17,7 @@ from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.collector import Collector
-from exporter.serve.main_loop import MainLoop
+from exporter.serve.main_loop import Feed, MainLoop
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
@@ -26,15 +30,43 @@ _CHECK_INTERVAL_S = 0.2
 """How soon the end of a thread is noticed."""
 
 
+class Exporter(NamedTuple):
+    """An exporter that serves."""
+
+    url: str
+    collector: Collector
+    registry: CollectorRegistry
+    """What is served as the exporter's own metrics."""
+    check: Callable[[], None]
+    """Raises the error that ended a thread of it."""
+
+
 def run(settings: ExportSettings, stop: StopSignal) -> None:
     """Serve until `stop` is set. Raises KcmError for an error that the user must fix."""
+    with serving(settings, stop) as exporter:
+        while not stop.wait(_CHECK_INTERVAL_S):
+            exporter.check()
+
+
+@contextmanager
+def serving(
+    settings: ExportSettings, stop: StopSignal, feed: Feed | None = None
+) -> Iterator[Exporter]:
+    """Serve what `feed` or, without one, the pipeline's Kafka returns; the caller asks `stop` and `check` regularly."""
     log = get_logger("exporter")
+    servers = settings.bootstrap_servers if feed is None else None
     metrics = ExporterMetrics(CollectorRegistry())
     events = EventStore(kept=settings.events_kept)
-    state = ReadingState(ReadingStatus(bootstrap_servers=settings.bootstrap_servers))
+    state = ReadingState(ReadingStatus(bootstrap_servers=servers))
     collector = Collector(state.of_cluster)
     reader = MainLoop(
-        settings, events=events, collector=collector, state=state, metrics=metrics, clock=clock_ms
+        settings,
+        events=events,
+        collector=collector,
+        state=state,
+        metrics=metrics,
+        clock=clock_ms,
+        feed=feed,
     )
     # Each of the two loops does its turns alone: the one reads, the other checks all threads and ends the exporter.
     health = PartHealth(metrics.registry, lambda: max(reader.age_s, stop.age_s))
@@ -52,11 +84,12 @@ def run(settings: ExportSettings, stop: StopSignal) -> None:
     worst = WorstTopicsThread(collector.worst_topics, lambda: collector.clusters, clock_ms)
     app, web = make_app(pages, metrics), WebOptions.of(settings)
     with HttpServer(app, settings.host, settings.port, web) as server, worst:
-        log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
+        log.info("serving", url=server.url, kafka=servers)
         reader.start()
         try:
-            while not stop.wait(_CHECK_INTERVAL_S):
-                _check(reader, server, worst)
+            yield Exporter(
+                server.url, collector, metrics.registry, lambda: _check(reader, server, worst)
+            )
         finally:
             reader.close()
     log.info("stopped")

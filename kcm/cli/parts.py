@@ -25,7 +25,6 @@ from pipeline.runtime import (
     install_stop_signal,
 )
 from pipeline.settings import CONFIG_FILE_VARIABLE, load, read_layers
-from pipeline.stop_signal import StopSignal
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
@@ -36,7 +35,8 @@ _OUR_PACKAGES = {
 _ALIKE = 0.85
 """How similar two names must be for one to count as a misspelling of the other."""
 
-Service = Callable[[Any, StopSignal], None]
+Service = Callable[..., None]
+"""A function of a service: `run` takes settings and a stop signal."""
 
 
 class Part(NamedTuple):
@@ -153,10 +153,10 @@ def run_part(
     return 0
 
 
-def import_service(part: Part) -> Service:
-    """Return a part's `run`; raises EnvironmentProblemError when a package is not installed."""
+def import_service(part: Part, name: str = "run") -> Service:
+    """Return a function of a part's service; raises EnvironmentProblemError when a package is not installed."""
     try:
-        service: Service = importlib.import_module(part.service).run
+        service: Service = getattr(importlib.import_module(part.service), name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if not package or package in _OUR_PACKAGES:

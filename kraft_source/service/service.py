@@ -29,6 +29,7 @@ from kraft_source.wire.messages import EpochLeader
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import UnreachableError, get_logger
 from pipeline.stop_signal import StopSignal
+from pipeline.supervised_thread import STANDSTILL_S
 from source_log.generation_fencing import Generations
 from source_log.lease import SoleWatcher
 from source_log.log_writer import LogWriter
@@ -70,6 +71,14 @@ def run(settings: KraftSettings, stop: StopSignal) -> None:
         )
 
 
+def run_term(
+    settings: KraftSettings, term: Term, registry: CollectorRegistry, stop: StopSignal
+) -> None:
+    """Watch for one term until `stop` is set; the watcher's metrics go to `registry`, which somebody else serves."""
+    metrics = KraftWatcherMetrics(registry, settings.cluster, lambda: stop.age_s > STANDSTILL_S)
+    KraftService(settings, metrics, term).run(stop)
+
+
 class KraftService:
     """The watcher's main loop and what it holds open, until the log is lost."""
 
@@ -95,6 +104,7 @@ class KraftService:
             self._recorder,
             on_lead=lambda _: None,
             decode=decode_published,
+            open_clients=term.open_clients,
         )
         self._observing = Observing(settings, self._inbox.put)
         self._most_bytes = int(settings.buffer_mib * 1024 * 1024)

@@ -9,7 +9,7 @@ from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.scrape.collector import Collector
-from exporter.serve.main_loop import MainLoop
+from exporter.serve.main_loop import Feed, MainLoop
 from pipeline.settings import load
 from pipeline.topic_records import Record
 from tests.support.samples import T0
@@ -18,7 +18,7 @@ from tests.support.samples import T0
 class Reading:
     """A main loop that is not started, and the state that it fills."""
 
-    def __init__(self) -> None:
+    def __init__(self, feed: Feed | None = None) -> None:
         self.events = EventStore(kept=10)
         self.registry = CollectorRegistry()
         self.now = T0
@@ -31,6 +31,7 @@ class Reading:
             state=self.state,
             metrics=ExporterMetrics(self.registry),
             clock=lambda: T0 + 5_000,
+            feed=feed,
         )
 
     def apply(self, *records: Record) -> None:

@@ -27,6 +27,7 @@ from exporter.core.config import ExportSettings
 from exporter.intake import event_store
 from exporter.live.page_answers import _KEPT_S, MAKE_INTERVAL_S
 from exporter.partitions import partition_pages, worst_topics
+from kcm.run import look_topics
 from kcm.run.health_watch import SILENT_S
 from kcm.servers import class_archive
 from kraft_source.observer import observer
@@ -249,6 +250,12 @@ LIMITS: dict[str, list[Limit]] = {
             f"{_size(publisher.MAX_BYTES_IN_FLIGHT)} in flight; a resync's walk waits while half of the buffer is full",
             "dropped, counted, and a resync",
             f"{_UNIT}source_log/test_log_writer.py::test_what_exceeds_the_buffer_is_dropped_at_once_with_its_reason",
+        ),
+        Limit(
+            "messages that wait for the fold of `kcm look`",
+            f"{look_topics.MAX_WAITING}",
+            "the watcher keeps what follows, within the same bounds as for Kafka",
+            f"{_UNIT}kcm/run/test_look_topics.py::test_what_is_published_is_acknowledged_until_the_fold_is_behind",
         ),
         Limit(
             "a walk's changes that the fold has not taken, where other clusters share the fold",

@@ -17,6 +17,7 @@ from controller_model.records.views import ClusterView, WatcherBeat
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import ConflictError, EnvironmentProblemError, get_logger
 from pipeline.stop_signal import StopSignal
+from pipeline.supervised_thread import STANDSTILL_S
 from source_log.generation_fencing import OtherWatcher
 from source_log.log_writer import LogWriter
 from source_log.publisher import Publisher
@@ -82,6 +83,14 @@ def run(settings: WatchSettings, stop: StopSignal) -> None:
         )
 
 
+def run_term(
+    settings: WatchSettings, term: Term, registry: CollectorRegistry, stop: StopSignal
+) -> None:
+    """Watch for one term until `stop` is set; the watcher's metrics go to `registry`, which somebody else serves."""
+    metrics = WatcherMetrics(registry, settings.cluster, lambda: stop.age_s > STANDSTILL_S)
+    WatcherService(settings, metrics, term).run(stop)
+
+
 class WatcherService:
     """The watcher's main loop and what it holds open, for one term."""
 
@@ -101,7 +110,12 @@ class WatcherService:
         )
         self._watcher.recorder.dropped = term.dropped
         self._writer = LogWriter(
-            settings, term.topics, term.lease, self._watcher.recorder, on_lead=metrics.leads
+            settings,
+            term.topics,
+            term.lease,
+            self._watcher.recorder,
+            on_lead=metrics.leads,
+            open_clients=term.open_clients,
         )
         self._pulse = Pulse(int(settings.beat_s * _MS))
         self._zookeeper_clock = ZookeeperClock()

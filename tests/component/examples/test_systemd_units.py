@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from kcm.__main__ import main
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import free_port
 from kcm.servers.zookeeper import ZooKeeper
+from pipeline.runtime import EnvironmentProblemError, UsageError
 from tests.component.chart.chart import answer
 
 UNITS = sorted((Path(__file__).resolve().parents[3] / "examples" / "systemd").glob("*.service"))
+PARTS = [unit for unit in UNITS if unit.stem != "kcm"]
+"""Those of one part; `kcm up` has tests of its own."""
 INSTANCE = "prod"
 STARTED_S = 150.0
 """Spark's JVM takes the most of it, on a machine that others use."""
@@ -111,6 +115,16 @@ def test_systemd_finds_nothing_wrong_in_the_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)
+def test_each_command_line_is_one_of_kcm(unit: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verb and each option exist; what a restart cannot mend ends the service for good."""
+    service = settings(unit)
+    _, *arguments = shlex.split(service["ExecStart"][0])
+    assert main([*arguments, "--help"]) == 0, capsys.readouterr().err
+    never = {UsageError.exit_code, EnvironmentProblemError.exit_code}
+    assert set(map(int, service["RestartPreventExitStatus"][0].split())) == never
+
+
+@pytest.mark.parametrize("unit", PARTS, ids=lambda path: path.stem)
 def test_what_a_unit_starts_is_alive_and_ends_in_order(
     unit: Path, tmp_path: Path, zookeeper: ZooKeeper, pipeline_broker: KraftBroker
 ) -> None:

@@ -122,6 +122,34 @@ def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
     assert reading.figure("clusters") == 1
 
 
+def test_records_from_memory_are_shown_without_kafka() -> None:
+    """Each turn reads all there is: the figures are as new as the last turn, and no Kafka has to answer."""
+    waiting = [[record(cluster_view())], [], [event_record(elected(1)), raw(b"prod/x", b"{")]]
+    reading = Reading(feed=lambda: waiting.pop(0))
+    reading.loop.poll()
+    reading.apply(record(cluster_view(at=as_of(2))))
+    assert reading.shown() == {"prod": 2}
+    assert reading.state.status.read_at == T0
+    reading.now += 20_000
+    reading.loop.poll()
+    assert reading.state.status.read_at == reading.now
+    assert reasons_not_ready(reading.state.status, reading.now, kafka_gone_ms=1, still_ms=0) == []
+    assert reading.figure("kafka_answered_timestamp_seconds") == (T0 + 5_000) / 1000
+    reading.loop.poll()
+    assert reading.figure("unreadable_records_total", topic=VIEWS) == 1
+    assert reading.events.held_from("prod") == elected(1).event.at
+
+
+def test_a_feed_that_stands_still_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a reader of Kafka that hangs is."""
+    reading = Reading(feed=list)
+    monkeypatch.setattr(
+        reading.loop, "_thread", SimpleNamespace(check=lambda _: None, still_s=61.0)
+    )
+    reading.loop.check()
+    assert reading.state.still_ms == 61_000
+
+
 def test_unreadable_records_are_counted_by_topic_and_skipped() -> None:
     """It blocks nothing: the other records are applied."""
     reading = following()
