@@ -17,7 +17,7 @@ from controller_model.metrics.metric import (
 )
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Stage, Status
-from controller_model.records.recent import LEAVES_WINDOW, LEAVES_WINDOW_MINUTES
+from controller_model.records.recent import FENCES_WINDOW, LEAVES_WINDOW, LEAVES_WINDOW_MINUTES
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
@@ -192,24 +192,38 @@ NOW: Table[Moment] = {
         lambda moment: _by_stage(moment.clock_skew_ms),
     ),
     "kafka_controller_vacant_seconds": figure(
-        "Seconds since /controller became vacant; 0 while somebody holds it, absent while a KRaft controller does "
-        "or the watcher may not read it.",
+        "Seconds since there is no active controller (/controller is vacant, or a KRaft quorum has no leader); 0 while "
+        "there is one, absent where that is not known, as during a migration to KRaft.",
         lambda moment: seconds(moment.vacant_ms),
     ),
     "kafka_controller_recent_elections": Samples(
-        "Controller elections in the last 10 minutes (10m), hour (1h) and 6 hours (6h), by ZooKeeper's times, "
-        "so that old ones read late do not count; 0 in a healthy cluster, absent while that is not "
-        "known.",
+        "Controller elections in the last 10 minutes (10m), hour (1h) and 6 hours (6h), by the cluster's times, so "
+        "that old ones read late do not count; 0 in a healthy cluster, absent while not known.",
         ("window",),
         lambda moment: [((window,), n) for window, n in moment.recent_elections.items()],
     ),
     "kafka_broker_recent_isr_leaves": Samples(
         f"Minutes, of the last {LEAVES_WINDOW_MINUTES} ({LEAVES_WINDOW}), in which a replica of the broker left an ISR, by "
-        "ZooKeeper's times and without removals by a reassignment; 0 in a healthy cluster, at most 2 "
-        "after a restart.",
+        "the cluster's times and without removals by a reassignment; 0 in a healthy cluster, at most 2 after a restart.",
         ("broker", "window"),
         lambda moment: [
             ((str(id_), LEAVES_WINDOW), n) for id_, n in moment.isr_leave_minutes.items()
+        ],
+    ),
+    "kafka_quorum_recent_fences": Samples(
+        "Brokers that the controller fenced in the last 10 minutes (10m) within one epoch, and that have not "
+        "registered again since; 0 in a healthy cluster, absent outside KRaft.",
+        ("window",),
+        lambda moment: (
+            () if (count := moment.recent_fences) is None else [((FENCES_WINDOW,), count)]
+        ),
+    ),
+    "kafka_quorum_gone_registrations": Samples(
+        "Registered nodes that can block an upgrade: brokers fenced for a day, controllers that the leader does not "
+        "know or did not hear for a day; 0 in a healthy cluster, absent outside KRaft or if not known.",
+        ("kind",),
+        lambda moment: [
+            ((kind,), len(nodes)) for kind, nodes in (moment.gone_registrations or {}).items()
         ],
     ),
     "kafka_cluster_next_rebalance_timestamp_seconds": figure(
