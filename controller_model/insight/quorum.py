@@ -93,7 +93,7 @@ def _led_ms(view: ClusterView, sample: QuorumSample) -> int | None:
 def spare_voters(view: ClusterView) -> int | None:
     """Return how many of the voters that follow may be lost while the others are a majority; None: not known.
 
-    It is 1 of 3 and 2 of 5 in a healthy quorum, and below 0 where nothing can be committed.
+    It is 1 of 3 and 2 of 5 in a healthy quorum, and 0 also where they are no majority any more.
     """
     quorum = view.quorum
     sample = None if quorum is None else current_sample(quorum)
@@ -101,12 +101,10 @@ def spare_voters(view: ClusterView) -> int | None:
         return None
     following = sum(
         each.replica_id == sample.leader
-        or (
-            each.last_caught_up_at is not None and sample.at - each.last_caught_up_at <= FOLLOWS_MS
-        )
+        or (each.last_caught_up_at is not None and sample.at - each.last_caught_up_at <= FOLLOWS_MS)
         for each in sample.voters
     )
-    return following - (len(sample.voters) // 2 + 1)
+    return max(0, following - (len(sample.voters) // 2 + 1))
 
 
 def commits_have_stopped(quorum: QuorumView) -> bool | None:

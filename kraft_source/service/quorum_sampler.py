@@ -102,9 +102,7 @@ class QuorumSampler:
             self.snapshot = newest.end_offset, at
         self._snapshot_due = self._now() + SNAPSHOT_INTERVAL_S
 
-    def _date(
-        self, connection: ControllerConnection, snapshot: EpochEnd, epoch: int
-    ) -> int | None:
+    def _date(self, connection: ControllerConnection, snapshot: EpochEnd, epoch: int) -> int | None:
         """Return when the last record of a snapshot was appended; None: this controller does not say."""
         values = snapshot_values(FetchSnapshot(snapshot, 0, epoch), None)
         values |= {"max_bytes": _HEADER_BYTES}

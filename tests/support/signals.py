@@ -11,12 +11,14 @@ from dashboards.signals import (
     incidents,
     partitions,
     pipeline,
+    quorum,
     zookeeper,
 )
 from dashboards.signals.signal import Signal
 
 _HOMES = (
     controller,
+    quorum,
     zookeeper,
     partitions,
     brokers,
