@@ -59,7 +59,7 @@ ALERTS: tuple[Alert, ...] = (
         "answer clients with old leaders.",
         cause="It cannot fetch from the active controller although its heartbeats arrive, it is short of CPU, or the thread "
         "that applies metadata hangs or failed.",
-        action="Read its server.log for MetadataLoader and KafkaRaftClient, then take a thread dump and restart it if it is "
+        action="Read its server.log for MetadataLoader and raft, then take a thread dump and restart it if it is "
         "safe to stop.",
         command="kcm what-if --cluster {{ $labels.cluster }} --lose-broker {{ $labels.broker }}",
     ),
