@@ -6,7 +6,8 @@ since the election, or for as long as the leader remembers observers. What nobod
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.quorum import QuorumView
@@ -19,6 +20,9 @@ follow resigns after 1.5 times controller.quorum.fetch.timeout.ms (LeaderState.t
 FOLLOWS_MS = 10_000
 """A voter that was caught up so recently counts for the majority: it needs two fetches to be again."""
 
+LEAST_WITH_MARGIN = 3
+"""Voters of the smallest quorum that goes on without one of them."""
+
 OBSERVER_SESSION_MS = 300_000
 """For so long the leader remembers an observer that does not fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 
@@ -26,7 +30,7 @@ GONE_MS = 86_400_000
 """A broker that has been fenced for a day is not being restarted."""
 
 
-class Lag(NamedTuple):
+class Lag(msgspec.Struct, frozen=True, gc=False):
     """How far a replica of the metadata log is behind its leader."""
 
     node: int
@@ -36,7 +40,7 @@ class Lag(NamedTuple):
     """How long ago it held all of the leader's log, at least; None: not known."""
 
 
-class Lags(NamedTuple):
+class Lags(msgspec.Struct, frozen=True):
     """The replicas of the metadata log, as of one answer of the leader that leads."""
 
     voters: tuple[Lag, ...] = ()
@@ -79,7 +83,7 @@ def lags(view: ClusterView) -> Lags:
     silent_ms = None if led_ms is None else min(OBSERVER_SESSION_MS, led_ms)
     silent = [Lag(each, None, silent_ms) for each in view.brokers_live or () if each not in heard]
     standby = tuple(each for each in observers if each.node not in known)
-    return Lags(voters, standby, tuple(sorted((*brokers, *silent))))
+    return Lags(voters, standby, tuple(sorted((*brokers, *silent), key=lambda each: each.node)))
 
 
 def _led_ms(view: ClusterView, sample: QuorumSample) -> int | None:

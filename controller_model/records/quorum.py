@@ -13,7 +13,7 @@ class RegisteredController(msgspec.Struct, frozen=True):
     zk_migration_ready: bool = False
 
 
-class Fence(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Fence(msgspec.Struct, frozen=True, gc=False):
     """A broker that the controller fenced without its controlled shutdown."""
 
     at: int

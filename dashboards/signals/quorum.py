@@ -3,6 +3,7 @@
 A cluster in ZooKeeper has none of them.
 """
 
+from controller_model.insight.quorum import LEAST_WITH_MARGIN
 from controller_model.records.recent import FENCES_WINDOW
 from dashboards.signals.signal import CONTEXT, Signal, age, grown, highest, newest
 
@@ -24,7 +25,7 @@ SPARE_VOTERS = Signal(
     legend="may be lost",
 )
 QUORUM_MARGIN_LOST = Signal(
-    expr=f"{SPARE_VOTERS.expr} and on (cluster) ({highest('kafka_quorum_voters')} >= 3)",
+    expr=f"{SPARE_VOTERS.expr} and on (cluster) ({highest('kafka_quorum_voters')} >= {LEAST_WITH_MARGIN})",
     meaning="Voters that may be lost now, of a quorum with three voters or more: a smaller one has no margin at any time.",
     normal="1 of 3 voters, 2 of 5.",
     action="Stop and restart no controller: bring back the one that does not follow.",

@@ -29,8 +29,8 @@ from controller_model.records.events import BrokerStarted, BrokerStopped, Leader
 from controller_model.sources.zookeeper.denied_paths import is_below
 from exporter.api import cluster_answers
 from exporter.api.insight_answers import safe_to_stop
+from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import problems_of
 from exporter.partitions.conditions import conditions_of
 from exporter.scrape.collector import Collector
 from kcm.queries.status_text import fleet, screen

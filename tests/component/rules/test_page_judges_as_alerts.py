@@ -20,11 +20,11 @@ from controller_model.records.pending_writes import ControllerHealth, PendingWri
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from dashboards.alerts.rules import ALERTS
+from exporter.api.problems import AlertState, problems_of
 from exporter.core.alert_settings import changed_thresholds
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import Format
-from exporter.live.problems import AlertState, problems_of
 from exporter.scrape.collector import Collector
 from pipeline.settings import load
 from tests.component.chart.chart import (

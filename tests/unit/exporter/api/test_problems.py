@@ -13,14 +13,14 @@ from controller_model.records.completeness import Completeness, ReaderProgress, 
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
-from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import (
+from exporter.api.problems import (
     AlertState,
     ClusterProblem,
     ProblemSeverity,
     problems_of,
     severity_of,
 )
+from exporter.core.records import ClusterSnapshot
 from exporter.scrape.collector import Collector
 from tests.support.samples import T0, broker_view, cluster_view, log_view
 
