@@ -150,7 +150,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KafkaQuorumMarginLost": Threshold(_CRITICAL, _BELOW, 1, for_s=300),
     "KafkaVoterBehind": Threshold(_WARNING, _ABOVE, VOTER_BEHIND_SECONDS, for_s=60),
     "KafkaFenceStorm": Threshold(_CRITICAL, _AT_LEAST, FENCED_BROKERS),
-    "KafkaGoneNodeRegistered": Threshold(_WARNING, _ABOVE, 0, for_s=3600),
+    "KafkaGoneNodeRegistered": Threshold(_WARNING, _ABOVE, 0, for_s=1800),
     "KafkaSnapshotOld": Threshold(_WARNING, _ABOVE, SNAPSHOT_SECONDS, for_s=300),
     "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, for_s=60),
     "KafkaPartitionsWithoutState": Threshold(_WARNING, _ABOVE, 0, for_s=300),

@@ -458,7 +458,7 @@ def _quorum_not_known(case: _Case) -> Iterator[ClusterProblem]:
         text = f"Who of {_number(len(quorum.voters), 'voter')} follows the active controller is not known"
         # At the earliest: an answer of the leader before is none of this one.
         sampled_at = None if quorum.sample is None else quorum.sample.at
-        since = max(filter(None, (sampled_at, controller.elected_at, case.view.counters_since)))
+        since = max(sampled_at or 0, controller.elected_at or 0, case.view.counters_since)
         yield from case.judged("KcmQuorumNotKnown", len(quorum.voters), text, since=since)
 
 
