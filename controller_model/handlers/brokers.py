@@ -47,7 +47,7 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
         # Without an epoch, the end that was seen shows that it is another registration.
         is_another = fact.epoch is None or record.epoch != fact.epoch
         record.registrations += is_another and not fact.is_retold
-        if control.quorum is not None and is_another:
+        if control.quorum is not None and is_another and not fact.is_retold:
             fences = control.quorum.recent_fences
             control.quorum.recent_fences = without_broker(fences, fact.broker)
         record.since = record.since if fact.is_retold else fact.since
