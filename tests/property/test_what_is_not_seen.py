@@ -273,9 +273,9 @@ def check_problems(shown: ClusterSnapshot, true: ClusterSnapshot, now: int) -> N
 def status_of(snapshot: ClusterSnapshot, now: int) -> str:
     """Return what `kcm status` prints of the cluster."""
     collector = Collector(lambda _: ReaderProgress(read_ms=0, watcher_ms=0))
-    answer = msgspec.to_builtins(
-        cluster_answers.detail(snapshot, collector.moment(snapshot, now), [])
-    )
+    moment = collector.moment(snapshot, now)
+    problems = problems_of(snapshot, moment, now, THRESHOLDS)
+    answer = msgspec.to_builtins(cluster_answers.detail(snapshot, moment, problems, []))
     answer["brokers"] = [
         msgspec.to_builtins(cluster_answers.broker_answer(b) | {"safe_to_stop": safe_to_stop(b)})
         for b in snapshot.brokers.values()

@@ -255,8 +255,8 @@ def _kraft(
     }
     view = cluster_view(
         "kraft",
-        counts=Counts(**{"topics": 2, "partitions": 40, "isr_empty": 0, "with_elr": 0} | counts),
-        quorum=QuorumView(**known | quorum),
+        counts=Counts(**{"topics": 2, "partitions": 40, "isr_empty": 0, "with_elr": 0, **counts}),
+        quorum=QuorumView(**{**known, **quorum}),
         log=log_view(absent=ABSENT_IN_KRAFT, session=None, session_since=None),
         rebalance=RebalanceSummary(threshold_percentage=None),
         brokers_live=(11, 12),

@@ -80,7 +80,7 @@ def test_what_the_leader_does_not_say_now_is_not_known() -> None:
 
 def test_commits_have_stopped_only_if_the_leader_says_so() -> None:
     """A watcher that is cut off sees the high watermark stand still as well: the leader's own answer must be newer."""
-    known = {"high_watermark_since": AT - STANDSTILL_MS}
+    known: dict[str, Any] = {"high_watermark_since": AT - STANDSTILL_MS}
     for fields, expected in (
         (known, True),
         (known | {"high_watermark": 49}, False),  # the leader's own is higher
