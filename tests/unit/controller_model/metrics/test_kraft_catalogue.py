@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -186,3 +189,13 @@ def test_a_controller_that_a_snapshot_does_not_name_is_not_a_missing_one() -> No
     view = KraftFold().feed(records).cluster
     assert of_cluster("kafka_controller_id", view) == []
     assert of_cluster("kafka_controller_active", view) == []
+
+
+OF_ZOOKEEPER = re.compile(r"ZooKeeper|znode|/controller|/brokers|/admin|resync|reconciliation")
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+def test_help_is_true_of_both_kinds_of_clusters(metric: Metric[Any]) -> None:
+    """Where it speaks of ZooKeeper's things, or a KRaft cluster has no such figure, it says what holds in KRaft."""
+    if metric.name in WITHOUT_MEANING or OF_ZOOKEEPER.search(metric.help):
+        assert re.search(r"KRaft|metadata log|quorum", metric.help), metric.help
