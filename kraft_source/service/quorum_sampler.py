@@ -81,26 +81,28 @@ class QuorumSampler:
                 elif not answer["error_code"]:
                     self._due = now + RETRY_S
             if leader is not None and now >= self._snapshot_due:
-                self._snapshot_due = now + RETRY_S
-                self._ask_snapshot(connection, leader.epoch)
+                self._snapshot_due = now + SNAPSHOT_INTERVAL_S
+                if not self._ask_snapshot(connection, leader.epoch):
+                    self._snapshot_due = now + RETRY_S
         except (KcmError, ValueError):
             pass
 
-    def _ask_snapshot(self, connection: ControllerConnection, epoch: int) -> None:
+    def _ask_snapshot(self, connection: ControllerConnection, epoch: int) -> bool:
+        """Ask for the newest snapshot; return whether this controller says it."""
         request = Fetch(0, 0, epoch, max_wait_ms=0, high_watermark=-1)
         values = fetch_values(request, None) | {"max_bytes": 1}
         values["topics"][0]["partitions"][0]["partition_max_bytes"] = 1
         values = connection.call("Fetch", values, timeout_s=TIMEOUT_S)
         answer = fetch_answer(values, connection.versions["Fetch"])
         if answer.error:
-            return
+            return False
         newest = answer.snapshot
         if newest is not None and (self.snapshot is None or newest.end_offset > self.snapshot[0]):
             at = self._date(connection, newest, epoch)
             if at is None:
-                return
+                return False
             self.snapshot = newest.end_offset, at
-        self._snapshot_due = self._now() + SNAPSHOT_INTERVAL_S
+        return True
 
     def _date(self, connection: ControllerConnection, snapshot: EpochEnd, epoch: int) -> int | None:
         """Return when the last record of a snapshot was appended; None: this controller does not say."""

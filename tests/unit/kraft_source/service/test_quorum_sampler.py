@@ -129,3 +129,7 @@ def test_the_newest_snapshot_is_asked_for_by_its_name_and_dated_by_its_header() 
     assert sampler.snapshot == (5_000, 5_000)
     controller.newest = None
     assert (ask(4, SNAPSHOT_INTERVAL_S), sampler.snapshot) == (["Fetch"], (5_000, 5_000))
+    # A failure closes the connection, so it is not asked for again soon.
+    controller.is_away = True
+    assert ask(4, SNAPSHOT_INTERVAL_S) == ["Fetch"]
+    assert ask(4, SNAPSHOT_INTERVAL_S - 1) == []
