@@ -315,7 +315,7 @@ def kraft(
     )
 
 
-FENCED = {"live": False, "fenced": True, "replicas": 4}
+FENCED: dict[str, Any] = {"live": False, "fenced": True, "replicas": 4}
 
 
 @pytest.mark.parametrize(
