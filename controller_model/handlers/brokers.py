@@ -17,10 +17,13 @@ from controller_model.kafka.ids import broker_address
 from controller_model.records.events import (
     ENDS_IN_KRAFT,
     AnyEvent,
+    BrokerEnd,
     BrokerStarted,
     BrokerStopped,
     LogDirFailed,
 )
+from controller_model.records.quorum import Fence
+from controller_model.records.recent import note_fence, without_broker
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import count_anomaly
 from controller_model.state.held_broker import HeldBroker
@@ -44,6 +47,9 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
         # Without an epoch, the end that was seen shows that it is another registration.
         is_another = fact.epoch is None or record.epoch != fact.epoch
         record.registrations += is_another and not fact.is_retold
+        if control.quorum is not None and is_another and not fact.is_retold:
+            fences = control.quorum.recent_fences
+            control.quorum.recent_fences = without_broker(fences, fact.broker)
         record.since = record.since if fact.is_retold else fact.since
         held.drained = 0
         held.log_dir_failed = False
@@ -112,6 +118,9 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
     if control.log.baseline:
         end = fact.end.value
         record.ends = {**record.ends, end: record.ends.get(end, 0) + 1}
+        if fact.end is BrokerEnd.FENCED and control.quorum is not None:
+            fence = Fence(stamp.at, fact.broker, control.controller.view.epoch or 0)
+            control.quorum.recent_fences = note_fence(control.quorum.recent_fences, fence)
     if not fact.is_back:
         record.live = False
         record.fenced = True if fact.is_fenced else None

@@ -53,6 +53,18 @@ FOLD_RESTARTS = 3
 CHECKPOINT_FREE_RATIO = 0.1
 """The free part of the volume: a checkpoint grows by less in a day."""
 
+VOTER_BEHIND_SECONDS = 10
+"""Twenty no-ops of the leader: a voter that follows is behind by less than one."""
+
+METADATA_BEHIND_SECONDS = 30
+"""A broker that follows is behind by less than a second, and applies a large change within seconds."""
+
+FENCED_BROKERS = 3
+"""Brokers within the window: one is a broker's fault, and two may be."""
+
+SNAPSHOT_SECONDS = 3 * 3600
+"""Three times Kafka's default interval (metadata.log.max.snapshot.interval.ms)."""
+
 _MINUTE_S = 60
 
 
@@ -134,18 +146,28 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KafkaControllerFailoverSlow": Threshold(_WARNING, _ABOVE, SLOW_FAILOVER_SECONDS),
     "KafkaForeignWrites": Threshold(_CRITICAL, _ABOVE, 0),
     "KafkaMigratingToKraft": Threshold(_WARNING, _EQUAL, 1),
+    "KafkaQuorumCommitsStopped": Threshold(_CRITICAL, _EQUAL, 1, for_s=30),
+    "KafkaQuorumMarginLost": Threshold(_CRITICAL, _BELOW, 1, for_s=300),
+    "KafkaVoterBehind": Threshold(_WARNING, _ABOVE, VOTER_BEHIND_SECONDS, for_s=60),
+    "KafkaFenceStorm": Threshold(_CRITICAL, _AT_LEAST, FENCED_BROKERS),
+    "KafkaGoneNodeRegistered": Threshold(_WARNING, _ABOVE, 0, for_s=1800),
+    "KafkaSnapshotOld": Threshold(_WARNING, _ABOVE, SNAPSHOT_SECONDS, for_s=300),
     "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, for_s=60),
     "KafkaPartitionsWithoutState": Threshold(_WARNING, _ABOVE, 0, for_s=300),
     "KafkaPartitionsUnderMinIsr": Threshold(_CRITICAL, _ABOVE, 0, for_s=120),
     "KafkaPartitionsAtMinIsr": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KafkaPartitionsUnderReplicated": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KafkaUncleanLeaderElection": Threshold(_CRITICAL, _ABOVE, 0),
+    "KafkaIsrEmpty": Threshold(_CRITICAL, _ABOVE, 0, for_s=60),
+    "KafkaPartitionsRecovering": Threshold(_WARNING, _ABOVE, 0, for_s=300),
     "KafkaReassignmentStuck": Threshold(_WARNING, _ABOVE, REASSIGNMENT_SECONDS, for_s=900),
     "KafkaTopicDeletionStuck": Threshold(_WARNING, _ABOVE, DELETION_SECONDS, for_s=300),
     "KafkaRequestStuck": Threshold(_WARNING, _ABOVE, REQUEST_SECONDS, for_s=60),
     "KafkaBrokerGone": Threshold(_WARNING, _ABOVE, 0, for_s=300),
+    "KafkaBrokerFenced": Threshold(_WARNING, _ABOVE, 0, for_s=300),
     "KafkaBrokerGoneAtMinIsr": Threshold(_CRITICAL, _ABOVE, 0, for_s=900),
     "KafkaBrokerBouncing": Threshold(_WARNING, _AT_LEAST, BOUNCES),
+    "KafkaBrokerMetadataBehind": Threshold(_WARNING, _ABOVE, METADATA_BEHIND_SECONDS, for_s=60),
     "KafkaIsrFlapping": Threshold(_WARNING, _AT_LEAST, ISR_FLAPPING_MINUTES),
     "KafkaLogDirFailed": Threshold(_CRITICAL, _ABOVE, 0),
     "KafkaLeadersImbalanced": Threshold(_WARNING, for_s=600),
@@ -161,6 +183,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KcmFoldRestarts": Threshold(_WARNING, _AT_LEAST, FOLD_RESTARTS),
     "KcmCheckpointFull": Threshold(_WARNING, _BELOW, CHECKPOINT_FREE_RATIO, for_s=300),
     "KcmClocksDisagree": Threshold(_WARNING, _ABOVE, CLOCKS_DISAGREE_SECONDS, for_s=300),
+    "KcmQuorumNotKnown": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KcmMinIsrNotKnown": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KcmIncompleteOrDivergent": Threshold(_WARNING, _ABOVE, 0, for_s=300),
 }

@@ -59,17 +59,18 @@ BROKER: Table[BrokerView] = {
         lambda view: view.record.log_dirs_offline,
     ),
     "kafka_broker_since_timestamp_seconds": figure(
-        "Unix time in seconds when the broker registered or, if it is gone, when that was seen; "
-        "absent before its first registration.",
+        "Unix time in seconds when the broker registered (in a KRaft cluster: or was unfenced) or, if it is gone, when that "
+        "was seen; absent before its first registration.",
         lambda view: seconds(view.record.since),
     ),
     "kafka_broker_registrations_total": figure(
-        "Registrations of the broker seen: one for each restart and each lost ZooKeeper session.",
+        "Registrations of the broker seen: one for each restart and each lost ZooKeeper session; in a KRaft cluster only "
+        "for each restart.",
         lambda view: None if view.record.live is None else view.record.registrations,
     ),
     "kafka_broker_ends_total": Samples(
-        "Ended registrations of the broker, by how they ended, which is inferred; crashed "
-        "stays flat in a healthy cluster.",
+        "Ended registrations of the broker, in KRaft also its fences, by how they ended, which is inferred in "
+        "ZooKeeper; crashed and fenced stay flat in a healthy cluster.",
         ("end",),
         lambda view: () if view.record.live is None else _ends(view.record.ends),
     ),
@@ -87,7 +88,7 @@ BROKER: Table[BrokerView] = {
         lambda view: each_of(Coordinator, view.coordinated),
     ),
     "kafka_broker_log_dir_failures_total": figure(
-        "Failed log directories that the broker reported; flat in a healthy cluster.",
+        "Times that the broker reported a failed log directory; flat in a healthy cluster.",
         lambda view: None if view.record.live is None else view.record.log_dir_failures,
     ),
     "kafka_broker_in_sync_replicas": figure(

@@ -40,7 +40,10 @@ def _active(view: ClusterView) -> list[Sample]:
         return []
     quorum, holder = view.quorum, view.controller.id
     nodes = (view.brokers_live or ()) if quorum is None else (*quorum.voters, *quorum.controllers)
-    return [((str(id_),), int(id_ == holder)) for id_ in sorted({*nodes, holder} - {NO_CONTROLLER})]
+    found = sorted({*nodes, holder} - {NO_CONTROLLER})
+    # A query that joins it with figures of brokers finds no controller of a quorum by chance.
+    brokers = found if quorum is None else view.brokers_known
+    return [((str(n) if n in brokers else "", str(n)), int(n == holder)) for n in found]
 
 
 def _flag(value: bool | None) -> int | None:
@@ -53,9 +56,9 @@ CONTROLLER: Table[ClusterView] = {
         lambda controller: controller.id,
     ),
     "kafka_controller_active": Samples(
-        "Whether the broker, or in a KRaft cluster the controller with this node id, is the active controller (1) or "
-        "not (0) (JMX ActiveControllerCount).",
-        ("broker",),
+        "Whether the node, broker or not, is the active controller (1) or not (0) (JMX ActiveControllerCount); broker "
+        "is empty for a controller of a KRaft cluster that is no broker.",
+        ("broker", "node"),
         _active,
     ),
     "kafka_controller_epoch": _of_controller(
@@ -64,17 +67,17 @@ CONTROLLER: Table[ClusterView] = {
         lambda controller: controller.epoch,
     ),
     "kafka_controller_elections_total": _of_controller(
-        "Controller elections, counted by the controller epoch so that those between two scrapes "
-        "are included.",
+        "Controller elections, counted by the controller epoch, in a KRaft cluster from its log, so that those between two "
+        "scrapes are included.",
         lambda controller: controller.elections,
     ),
     "kafka_controller_id_changes_total": _of_controller(
-        "Controller elections won by another broker than the controller before.",
+        "Controller elections won by another broker, or node of a quorum, than the controller before.",
         lambda controller: controller.id_changes,
     ),
     "kafka_controller_missed_elections_total": _of_controller(
-        "Controller elections that were not seen live and are known only because the controller "
-        "epoch jumped.",
+        "Controller elections that were not seen live and are known only because the controller epoch jumped; 0 in a "
+        "KRaft cluster, whose log holds them.",
         lambda controller: controller.missed_elections,
     ),
     "kafka_controller_possible_elections_total": figure(
@@ -92,33 +95,32 @@ CONTROLLER: Table[ClusterView] = {
         lambda controller: seconds(controller.elected_at),
     ),
     "kafka_controller_vacant_since_timestamp_seconds": _of_controller(
-        "Unix time in seconds when /controller became vacant, by the watcher's clock; absent while "
-        "it is held.",
+        "Unix time in seconds since when there is no controller, by the watcher's clock, in a KRaft cluster by its own; "
+        "absent while there is one.",
         lambda controller: seconds(controller.vacant_since),
     ),
     "kafka_controller_vacancy_seconds_total": _of_controller(
-        "Seconds in which nobody held /controller, summed over ended vacancies, as a lower bound; "
-        "a vacancy that was not seen live counts as 0.",
+        "Seconds without a controller, summed over ended vacancies, as a lower bound; a vacancy that was not seen live "
+        "counts as 0, in a KRaft cluster as its log shows it.",
         lambda controller: seconds(controller.vacancy_total_min_ms),
     ),
     "kafka_controller_vacancy_at_most_seconds_total": _of_controller(
-        "Seconds in which nobody held /controller, summed over ended vacancies, as an upper bound; "
-        "a vacancy that began before the monitor watched counts only from then on.",
+        "Seconds without a controller, summed over ended vacancies, as an upper bound; a vacancy that began before the "
+        "monitor watched counts only from then on.",
         lambda controller: seconds(controller.vacancy_total_max_ms),
     ),
     "kafka_controller_last_vacancy_seconds": _of_controller(
-        "Seconds that the last ended vacancy of /controller lasted, as a lower bound; absent "
-        "before the first.",
+        "Seconds that the last ended time without a controller lasted, as a lower bound; absent before the first.",
         lambda controller: seconds(controller.vacancy_last_min_ms),
     ),
     "kafka_controller_last_vacancy_at_most_seconds": _of_controller(
-        "Seconds that the last ended vacancy of /controller lasted, as an upper bound; absent "
-        "before the first, and if its start was not seen.",
+        "Seconds that the last ended time without a controller lasted, as an upper bound; absent before the first, and if "
+        "its start was not seen.",
         lambda controller: seconds(controller.vacancy_last_max_ms),
     ),
     "kafka_controller_failover": Samples(
-        "State of the controller's failover work, as leader writes show it: 1 for the current "
-        "state, 0 for the others.",
+        "State of the controller's failover work, as leader writes show it: 1 for the current state, 0 for the others; "
+        "absent in KRaft.",
         ("state",),
         lambda view: (
             ()
@@ -128,37 +130,37 @@ CONTROLLER: Table[ClusterView] = {
     ),
     "kafka_controller_failover_since_timestamp_seconds": _of_controller(
         "Unix time in seconds when the current failover work, or else the last finished one, "
-        "began; absent before the first.",
+        "began; absent before the first, and in KRaft.",
         lambda controller: seconds(controller.failover_since),
     ),
     "kafka_controller_last_failover_seconds": _of_controller(
-        "Seconds that the last finished failover work took; absent before the first.",
+        "Seconds that the last finished failover work took; absent before the first, and in KRaft.",
         lambda controller: seconds(controller.failover_last_ms),
     ),
     "kafka_controller_pending_leader_writes": figure(
         "Number of partitions whose leader in ZooKeeper is gone, so that the controller must write "
-        "a new one; 0 in a healthy cluster.",
+        "a new one; 0 in a healthy cluster, absent in KRaft.",
         lambda view: view.counts.pending_leader_writes,
     ),
     "kafka_controller_pending_writes": Samples(
         "Number of writes that the controller must make, by kind; 0 in a healthy cluster, except "
-        "for seconds after a failure or a request.",
+        "for seconds after a failure or a request; absent in KRaft, where the decision is the write.",
         ("kind",),
         lambda view: each_of(PendingWriteKind, view.pending_writes.counts),
     ),
     "kafka_controller_oldest_pending_write_timestamp_seconds": figure(
         "Unix time in seconds when the oldest loss of a broker was seen to which the controller "
-        "has not reacted yet; absent when there is none.",
+        "has not reacted yet; absent when there is none, and in KRaft.",
         lambda view: seconds(view.pending_writes.oldest_at),
     ),
     "kafka_controller_pending_writes_since_timestamp_seconds": figure(
         "Unix time in seconds since when at least one write has been pending without a pause; absent "
-        "when none is pending or when that is not known.",
+        "when none is pending, when that is not known, and in KRaft.",
         lambda view: seconds(view.pending_writes.pending_since),
     ),
     "kafka_controller_health": Samples(
-        "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; zombie: it made none of its pending writes for 45 s plus 1 ms per partition, and none since.",
+        "Health of the controller as of the last heartbeat (1: the current state); zombie: it made none of its "
+        "pending writes for 45 s plus 1 ms per partition, and none since; absent in KRaft.",
         ("health",),
         lambda view: (
             ()
@@ -167,12 +169,13 @@ CONTROLLER: Table[ClusterView] = {
         ),
     ),
     "kafka_controller_stale_writes_total": _of_controller(
-        "Partition states written under an older controller epoch than the current one; 0 with "
-        "Kafka 2.1 and newer.",
+        "Partition states written under an older controller epoch than the current one; 0 with Kafka 2.1 and newer, "
+        "absent in KRaft.",
         lambda controller: controller.stale_writes,
     ),
     "kafka_controller_leader_elections_total": Samples(
-        "Partitions that got a leader, by the kind of election, which is inferred from the znodes.",
+        "Partitions that got a leader, by the kind of election, which is inferred from the znodes, or in a KRaft cluster "
+        "from what its log states.",
         ("election",),
         lambda view: (
             ()
@@ -186,8 +189,8 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: None if (held := view.counters) is None else held.unclean_elections,
     ),
     "kafka_controller_migrating_to_kraft": figure(
-        "Whether a KRaft controller runs the cluster (1) or not (0), during a migration and after it; "
-        "then vacancy, failover work and pending writes are not known.",
+        "Whether a KRaft controller runs a cluster that is watched in ZooKeeper (1) or not (0), in and after a "
+        "migration, when vacancy, failover and pending writes are not known; absent in KRaft.",
         lambda view: (
             None
             if not view.has_zookeeper or (view.controller is None and view.log.left_since is None)
@@ -195,11 +198,11 @@ CONTROLLER: Table[ClusterView] = {
         ),
     ),
 }
-"""The metrics of /controller and /controller_epoch."""
+"""The metrics of the controller."""
 
 CLUSTER: Table[ClusterView] = {
     "kafka_cluster_info": Samples(
-        "Id of the cluster in /cluster/id; absent while it is not known.",
+        "Id of the cluster (/cluster/id, or as a KRaft quorum confirms it); absent while it is not known.",
         ("id",),
         lambda view: [] if (id_ := view.config.cluster_id) is None else [((id_,), 1)],
     ),
@@ -212,8 +215,8 @@ CLUSTER: Table[ClusterView] = {
         lambda view: len(view.brokers_known) if _KNOWN.isdisjoint(view.log.hidden) else None,
     ),
     "kafka_cluster_foreign_writes": Samples(
-        "Number of znodes, or of partitions, as no Kafka writes them, by what that takes away; 0 in a "
-        "healthy cluster.",
+        "Number of znodes, or of partitions, as no Kafka writes them, by what that takes away; 0 in a healthy cluster, "
+        "absent in KRaft.",
         ("kind",),
         lambda view: each_of(ForeignWriteKind, view.foreign_writes),
     ),
@@ -235,7 +238,7 @@ CLUSTER: Table[ClusterView] = {
     ),
     "kafka_cluster_partitions_without_state": figure(
         "Number of partitions without a state, to which the controller has given no leader yet; above 0 "
-        "only for moments after a topic is created.",
+        "only for moments after a topic is created, absent in KRaft.",
         lambda view: view.counts.without_state,
     ),
     "kafka_cluster_under_replicated_partitions": figure(
@@ -282,31 +285,31 @@ CLUSTER: Table[ClusterView] = {
         lambda view: seconds(view.pending.oldest_reassignment_at),
     ),
     "kafka_cluster_deleting_topics": figure(
-        "Number of topics that wait for their deletion (JMX TopicsToDeleteCount).",
+        "Number of topics that wait for their deletion (JMX TopicsToDeleteCount); absent in KRaft, which deletes at once.",
         lambda view: view.counts.deleting_topics,
     ),
     "kafka_cluster_oldest_deletion_timestamp_seconds": figure(
-        "Unix time in seconds when the oldest pending deletion of a topic was requested; absent "
-        "when there is none.",
+        "Unix time in seconds when the oldest pending deletion of a topic was requested; absent when there is none, and in "
+        "KRaft.",
         lambda view: seconds(view.pending.oldest_deletion_at),
     ),
     "kafka_cluster_preferred_election_pending": figure(
-        "Whether /admin/preferred_replica_election exists (1) or not (0); the controller deletes "
-        "it within seconds.",
+        "Whether /admin/preferred_replica_election exists (1) or not (0), which the controller deletes within "
+        "seconds; absent in KRaft.",
         lambda view: _flag(view.pending.preferred_election),
     ),
     "kafka_cluster_reassignment_request_pending": figure(
-        "Whether /admin/reassign_partitions, which legacy tools write, exists (1) or not (0).",
+        "Whether /admin/reassign_partitions, which legacy tools write, exists (1) or not (0); absent in KRaft.",
         lambda view: _flag(view.pending.reassign_partitions),
     ),
     "kafka_cluster_oldest_request_timestamp_seconds": figure(
-        "Unix time in seconds when the oldest request in /admin was made that the controller has not "
-        "begun with (preferred elections; reassignments while nothing is reassigned); absent without one.",
+        "Unix time in seconds when the oldest request in /admin was made that the controller has not begun with "
+        "(elections, or reassignments while none is under way); absent without one, and in KRaft.",
         lambda view: seconds(view.pending.oldest_request_at),
     ),
     "kafka_cluster_pending_notifications": figure(
-        "Number of notification znodes that the controller has not processed yet; it grows while the "
-        "controller is slow or gone.",
+        "Number of notification znodes that the controller has not processed yet; it grows while the controller is "
+        "slow or gone, and is absent in KRaft.",
         lambda view: view.pending.notifications,
     ),
     "kafka_cluster_replication_factor_1_partitions": figure(
@@ -340,7 +343,7 @@ CLUSTER: Table[ClusterView] = {
     ),
     "kafka_cluster_assumed_min_insync_replicas": figure(
         "Value of min.insync.replicas that the monitor's settings state for the brokers' own "
-        "files, used where ZooKeeper holds none; absent without such a setting.",
+        "files, used where ZooKeeper, or a metadata log, holds none; absent without such a setting.",
         lambda view: view.min_isr_assumed,
     ),
     "kafka_cluster_isr_shrinks_total": figure(
@@ -352,4 +355,4 @@ CLUSTER: Table[ClusterView] = {
         lambda view: None if (held := view.counters) is None else held.isr_expands,
     ),
 }
-"""The metrics of registrations, assignments and states."""
+"""The metrics of the cluster as a whole."""

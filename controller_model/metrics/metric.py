@@ -114,6 +114,10 @@ class Moment:
     """Controller elections within each window; empty: not known."""
     isr_leave_minutes: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """In how many minutes of the window replicas of each broker left an ISR, for brokers where it is known."""
+    recent_fences: int | None = None
+    """How many brokers the controller of a KRaft cluster fenced within the window, in one epoch and without a restart."""
+    gone_registrations: Mapping[str, tuple[int, ...]] | None = None
+    """Nodes of a KRaft cluster that are registered and gone, by kind; None: not known."""
     worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
     next_rebalance_at: int | None = None
     """The earliest time at which the controller checks the balance again; None if it is not known."""

@@ -17,7 +17,7 @@ from controller_model.metrics.metric import (
 )
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Stage, Status
-from controller_model.records.recent import LEAVES_WINDOW, LEAVES_WINDOW_MINUTES
+from controller_model.records.recent import FENCES_WINDOW, LEAVES_WINDOW, LEAVES_WINDOW_MINUTES
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
@@ -31,14 +31,14 @@ def _of_znodes(text: str, read: Callable[[ClusterView], float | None]) -> Sample
 
 LOG: Table[ClusterView] = {
     "kcm_cluster_watcher_info": Samples(
-        "Name of the cluster's watcher and the ZooKeeper server that its session is on; absent "
-        "before its first change.",
+        "Name of the cluster's watcher and the ZooKeeper server that its session is on, which is empty in KRaft; "
+        "absent before its first change.",
         ("watcher", "zookeeper"),
         lambda view: [((name, view.log.zookeeper or ""), 1)] if (name := view.log.watcher) else [],
     ),
     "kcm_cluster_watcher_connected": figure(
-        "Whether the watcher's ZooKeeper session is CONNECTED (1) or not (0), in which case the "
-        "figures are not updated; absent before its state is known.",
+        "Whether the watcher's ZooKeeper session is CONNECTED (1) or not (0), in which case the figures are not "
+        "updated; absent before its state is known, and in KRaft.",
         lambda view: (
             None
             if (session := view.log.session) is None
@@ -46,8 +46,8 @@ LOG: Table[ClusterView] = {
         ),
     ),
     "kcm_cluster_watcher_session_since_timestamp_seconds": figure(
-        "Unix time in seconds when the watcher's ZooKeeper session entered its current state; "
-        "absent before that is known.",
+        "Unix time in seconds when the watcher's ZooKeeper session entered its current state; absent before that is "
+        "known, and in KRaft.",
         lambda view: seconds(view.log.session_since),
     ),
     "kcm_cluster_watcher_heartbeat_timestamp_seconds": figure(
@@ -61,13 +61,13 @@ LOG: Table[ClusterView] = {
         lambda view: seconds(view.folded_at),
     ),
     "kcm_cluster_last_change_timestamp_seconds": figure(
-        "Unix time in seconds when the watcher saw the last change of a znode; absent before the "
-        "first.",
+        "Unix time in seconds when the watcher saw the last change of a znode, or when the last record of a metadata "
+        "log was appended, no-ops apart; absent before the first.",
         lambda view: seconds(view.log.last_change_at),
     ),
     "kcm_cluster_last_change_mtime_timestamp_seconds": figure(
-        "Unix time in seconds when ZooKeeper committed the last change of a znode that was seen; "
-        "absent before the first.",
+        "Unix time in seconds when ZooKeeper committed the last change of a znode that was seen; absent before the "
+        "first, and in KRaft.",
         lambda view: seconds(view.log.last_change_mtime),
     ),
     "kcm_cluster_counters_since_timestamp_seconds": figure(
@@ -84,18 +84,18 @@ LOG: Table[ClusterView] = {
         lambda view: seconds(view.log.verified_at),
     ),
     "kcm_cluster_divergent": figure(
-        "Whether a reconciliation has proved that the figures differ from ZooKeeper (1) or not "
-        "(0).",
+        "Whether a reconciliation has proved that the figures differ from ZooKeeper (1) or not (0); in KRaft, whose "
+        "log proves itself by its offsets, always 0.",
         lambda view: int(view.log.divergent_since is not None),
     ),
     "kcm_cluster_divergent_since_timestamp_seconds": figure(
-        "Unix time in seconds since when the figures have been known to differ from ZooKeeper; "
-        "absent while they do not.",
+        "Unix time in seconds since when the figures have been known to differ from ZooKeeper; absent while they do "
+        "not, and in KRaft.",
         lambda view: seconds(view.log.divergent_since),
     ),
     "kcm_cluster_incomplete": figure(
-        "Whether changes may be missing from the figures (1) or not (0); also 1 before the first "
-        "proof against ZooKeeper, and while the watcher may not read paths that the figures need.",
+        "Whether changes may be missing from the figures (1) or not (0); also 1 before the first proof, while paths "
+        "that they need may not be read, and where records of a newer KRaft quorum were skipped.",
         lambda view: int(view.log.incomplete),
     ),
     "kcm_cluster_incomplete_since_timestamp_seconds": figure(
@@ -109,12 +109,13 @@ LOG: Table[ClusterView] = {
         lambda view: len(view.log.denied) + view.log.denied_more,
     ),
     "kcm_cluster_resync_under_way": figure(
-        "Whether the watcher is reading the whole tree (1) or not (0); it does so for seconds "
+        "Whether the watcher is reading the whole tree, or a snapshot of a metadata log (1) or not (0); it does so for seconds "
         "after a start or a reconnect.",
         lambda view: int(view.log.resync_under_way),
     ),
     "kcm_cluster_resync_wanted": figure(
-        "Whether the fold is asking the watcher for a resync (1) or not (0).",
+        "Whether the fold is asking the watcher for a resync, in KRaft for a part of the metadata log or a snapshot "
+        "(1), or not (0).",
         lambda view: int(view.resync_wanted is not None),
     ),
     "kcm_cluster_resyncs_total": figure(
@@ -127,7 +128,8 @@ LOG: Table[ClusterView] = {
         lambda view: view.log.reconciliations,
     ),
     "kcm_cluster_log_holes_total": figure(
-        "Holes found in the log of changes, each of which starts a resync.",
+        "Holes found in the log of changes, each of which starts a resync, in KRaft another reading of what is "
+        "missing.",
         lambda view: view.log.holes,
     ),
     "kcm_cluster_dropped_changes_total": figure(
@@ -148,7 +150,7 @@ LOG: Table[ClusterView] = {
         lambda view: view.log.missed_updates,
     ),
     "kcm_cluster_unreadable_records_total": figure(
-        "Payloads of znodes and records of the log that could not be read.",
+        "Payloads of znodes, records of the log and of a KRaft quorum's that could not be read.",
         lambda view: view.log.unreadable,
     ),
     "kcm_cluster_anomalies_total": figure(
@@ -169,13 +171,13 @@ def _by_stage(times_ms: Mapping[Stage, int]) -> list[Sample]:
 
 NOW: Table[Moment] = {
     "kcm_cluster_up": figure(
-        "Whether the figures follow the cluster (1) or not (0): it is in ZooKeeper, which answers, and each stage "
-        f"gave a sign of life within {_LATE_BEATS_S} s ({_LATE_S} s without beats).",
+        "Whether the figures follow the cluster (1) or not (0): ZooKeeper or a KRaft controller answers and shows all "
+        "of it, and each stage gave a sign of life within 2.9 s (25 s without beats).",
         lambda moment: int(moment.completeness.up),
     ),
     "kcm_cluster_status": Samples(
-        "Status of the figures (1: current, 0: not): live, clocks_disagree, behind (a stage is late), "
-        "incomplete, divergent (proved wrong), blind (no ZooKeeper), kraft (the cluster leaves ZooKeeper).",
+        "Status of the figures (1: current): live, clocks_disagree, behind (a stage is late), incomplete, divergent "
+        "(proved wrong), blind (neither ZooKeeper nor KRaft answers), kraft (it leaves ZooKeeper).",
         ("status",),
         lambda moment: state_of(Status, moment.completeness.status),
     ),
@@ -192,24 +194,38 @@ NOW: Table[Moment] = {
         lambda moment: _by_stage(moment.clock_skew_ms),
     ),
     "kafka_controller_vacant_seconds": figure(
-        "Seconds since /controller became vacant; 0 while somebody holds it, absent while a KRaft controller does "
-        "or the watcher may not read it.",
+        "Seconds since there is no active controller (/controller is vacant, or a KRaft quorum has no leader); 0 while "
+        "there is one, absent where that is not known, as during a migration to KRaft.",
         lambda moment: seconds(moment.vacant_ms),
     ),
     "kafka_controller_recent_elections": Samples(
-        "Controller elections in the last 10 minutes (10m), hour (1h) and 6 hours (6h), by ZooKeeper's times, "
-        "so that old ones read late do not count; 0 in a healthy cluster, absent while that is not "
-        "known.",
+        "Controller elections in the last 10 minutes (10m), hour (1h) and 6 hours (6h), by the cluster's times, so "
+        "that old ones read late do not count; 0 in a healthy cluster, absent while not known.",
         ("window",),
         lambda moment: [((window,), n) for window, n in moment.recent_elections.items()],
     ),
     "kafka_broker_recent_isr_leaves": Samples(
         f"Minutes, of the last {LEAVES_WINDOW_MINUTES} ({LEAVES_WINDOW}), in which a replica of the broker left an ISR, by "
-        "ZooKeeper's times and without removals by a reassignment; 0 in a healthy cluster, at most 2 "
-        "after a restart.",
+        "the cluster's times and without removals by a reassignment; 0 in a healthy cluster, at most 2 after a restart.",
         ("broker", "window"),
         lambda moment: [
             ((str(id_), LEAVES_WINDOW), n) for id_, n in moment.isr_leave_minutes.items()
+        ],
+    ),
+    "kafka_quorum_recent_fences": Samples(
+        "Brokers that the controller fenced in the last 10 minutes (10m) within one epoch, and that have not "
+        "registered again since; 0 in a healthy cluster, absent outside KRaft.",
+        ("window",),
+        lambda moment: (
+            () if (count := moment.recent_fences) is None else [((FENCES_WINDOW,), count)]
+        ),
+    ),
+    "kafka_quorum_gone_registrations": Samples(
+        "Registered nodes that can block an upgrade: brokers fenced for a day, controllers that the leader does not "
+        "know or did not hear for a day; 0 in a healthy cluster, absent outside KRaft or if not known.",
+        ("kind",),
+        lambda moment: [
+            ((kind,), len(nodes)) for kind, nodes in (moment.gone_registrations or {}).items()
         ],
     ),
     "kafka_cluster_next_rebalance_timestamp_seconds": figure(

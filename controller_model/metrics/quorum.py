@@ -2,43 +2,38 @@
 
 from collections.abc import Callable, Iterable
 
+from controller_model.insight.quorum import Lag, commits_have_stopped, lags, spare_voters
 from controller_model.metrics.metric import Sample, Samples, Table, figure, of_part, seconds
-from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.quorum import QuorumView
 from controller_model.records.views import ClusterView
 
 
-def current_sample(quorum: QuorumView) -> QuorumSample | None:
-    """Return the last answer to DescribeQuorum while the leader that gave it leads; None: it is of the past."""
-    sample = quorum.sample
-    if sample is None or quorum.unreachable_since is not None:
-        return None
-    is_current = (sample.leader, sample.epoch) == (quorum.leader, quorum.leader_epoch)
-    return sample if is_current else None
+def _of_controllers(text: str, read: Callable[[Lag], float | None]) -> Samples[ClusterView]:
+    """Return a figure of each controller's replica of the metadata log."""
 
-
-def _of_replicas(
-    text: str, read: Callable[[QuorumReplica, int], float | None]
-) -> Samples[QuorumView]:
-    """Return a figure of each replica, from how far it is and the end of the leader's log."""
-
-    def samples(quorum: QuorumView) -> Iterable[Sample]:
-        sample = current_sample(quorum)
-        if sample is None:
-            return
-        ends = {each.replica_id: each.log_end_offset for each in sample.voters}
-        end = ends.get(sample.leader, -1)
-        for role, replicas in (("voter", sample.voters), ("observer", sample.observers)):
+    def samples(view: ClusterView) -> Iterable[Sample]:
+        found = lags(view)
+        for role, replicas in (("voter", found.voters), ("observer", found.observers)):
             for each in replicas:
-                if (value := read(each, end)) is not None:
-                    yield (str(each.replica_id), role), value
+                if (value := read(each)) is not None:
+                    yield (str(each.node), role), value
 
-    return Samples(text, ("replica", "role"), samples)
+    return Samples(text, ("node", "role"), samples)
 
 
-def _lag(replica: QuorumReplica, end: int) -> int | None:
-    # -1 is how Kafka says that it does not know an offset.
-    return None if min(replica.log_end_offset, end) < 0 else max(0, end - replica.log_end_offset)
+def _of_brokers(text: str, read: Callable[[Lag], float | None]) -> Samples[ClusterView]:
+    """Return a figure of each broker's replica of the metadata log."""
+
+    def samples(view: ClusterView) -> Iterable[Sample]:
+        for each in lags(view).brokers:
+            if (value := read(each)) is not None:
+                yield (str(each.node),), value
+
+    return Samples(text, ("broker",), samples)
+
+
+def _flag(value: bool | None) -> int | None:
+    return None if value is None else int(value)
 
 
 _QUORUM: Table[QuorumView] = {
@@ -64,15 +59,10 @@ _QUORUM: Table[QuorumView] = {
         "ago in a healthy quorum, absent outside KRaft.",
         lambda quorum: seconds(quorum.high_watermark_since),
     ),
-    "kafka_quorum_replica_lag_records": _of_replicas(
-        "Records that the log of a controller (voter) or broker (observer) lacks, as DescribeQuorum says; absent while "
-        "the leader does not answer.",
-        _lag,
-    ),
-    "kafka_quorum_replica_caught_up_timestamp_seconds": _of_replicas(
-        "Unix time in seconds when a replica last held all of the leader's log, by the leader's clock; absent while "
-        "the leader does not answer.",
-        lambda replica, _: seconds(replica.last_caught_up_at),
+    "kafka_quorum_commits_stopped": figure(
+        "Whether nothing was committed for 10 s although a leader answers (1) or not (0); absent while none does, and "
+        "outside KRaft; meaningless if metadata.max.idle.interval.ms is 0.",
+        lambda quorum: _flag(commits_have_stopped(quorum)),
     ),
     "kafka_quorum_sample_timestamp_seconds": figure(
         "Unix time in seconds of the last answer to DescribeQuorum, by the leader's clock; absent if the watcher may "
@@ -84,7 +74,8 @@ _QUORUM: Table[QuorumView] = {
         lambda quorum: quorum.snapshot_end,
     ),
     "kafka_quorum_snapshot_timestamp_seconds": figure(
-        "Unix time in seconds of the last record in the newest snapshot; about an hour ago at most, by Kafka's defaults; absent outside KRaft.",
+        "Unix time in seconds of the last record in the newest snapshot, about an hour ago at most by Kafka's "
+        "defaults; absent before it is known, and outside KRaft.",
         lambda quorum: seconds(quorum.snapshot_at),
     ),
     "kafka_quorum_unreachable_since_timestamp_seconds": figure(
@@ -104,4 +95,31 @@ _QUORUM: Table[QuorumView] = {
     ),
 }
 
-QUORUM: Table[ClusterView] = of_part(lambda view: view.quorum, _QUORUM)
+QUORUM: Table[ClusterView] = {
+    **of_part(lambda view: view.quorum, _QUORUM),
+    "kafka_quorum_spare_voters": figure(
+        "Voters that may be lost now while a majority still follows the leader: 1 of 3 and 2 of 5 in a healthy "
+        "quorum; absent while the leader does not answer DescribeQuorum, and outside KRaft.",
+        spare_voters,
+    ),
+    "kafka_quorum_replica_lag_records": _of_controllers(
+        "Records that the log of a controller (voter, or observer that does not vote) lacks, as DescribeQuorum says; "
+        "absent while the leader does not answer.",
+        lambda lag: lag.records,
+    ),
+    "kafka_quorum_replica_lag_seconds": _of_controllers(
+        "Seconds since a controller last held all of the leader's log, or since the election if it has not yet, by the "
+        "leader's clock; below 1 in a healthy quorum, absent while the leader does not answer.",
+        lambda lag: seconds(lag.ms),
+    ),
+    "kafka_broker_metadata_lag_records": _of_brokers(
+        "Records of the metadata log that a broker lacks, as DescribeQuorum says; absent while the leader does not "
+        "answer, for a broker that does not fetch, and outside KRaft.",
+        lambda lag: lag.records,
+    ),
+    "kafka_broker_metadata_lag_seconds": _of_brokers(
+        "Seconds since a broker last held all of the metadata log, by the leader's clock, at least; below 1 in a healthy "
+        "cluster, absent while the leader does not answer, and outside KRaft.",
+        lambda lag: seconds(lag.ms),
+    ),
+}

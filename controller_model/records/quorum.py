@@ -13,6 +13,15 @@ class RegisteredController(msgspec.Struct, frozen=True):
     zk_migration_ready: bool = False
 
 
+class Fence(msgspec.Struct, frozen=True, gc=False):
+    """A broker that the controller fenced without its controlled shutdown."""
+
+    at: int
+    broker: int
+    epoch: int
+    """The leader epoch in which it was fenced."""
+
+
 class QuorumView(msgspec.Struct, kw_only=True):
     """The quorum of a KRaft cluster: the fold's state holds this value, and changes it."""
 
@@ -46,6 +55,8 @@ class QuorumView(msgspec.Struct, kw_only=True):
     snapshot_end: int | None = None
     snapshot_at: int | None = None
     """The newest snapshot that a controller offers: its end, and the time of its last record."""
+    recent_fences: tuple[Fence, ...] = ()
+    """Fences of the last minutes, oldest first, of brokers that have not registered again since (`records.recent`)."""
     unreachable_since: int | None = None
     """Since when no controller has answered the watcher; None: one answers."""
     unknown: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What happened recently, which distinguishes flapping from an old event: controller elections, and ISR leaves.
+"""What happened recently, which distinguishes flapping from an old event: controller elections, ISR leaves, fences.
 
 The rule: what happened counts at its own time, by ZooKeeper's clock, whenever it is read. So neither a
 watcher that catches up nor an exporter that starts late makes the past recent, and the epoch with which a
@@ -8,7 +8,10 @@ window is made here: metrics, alerts, boards, page, API and `kcm status` show on
 broker left ISRs counts once, so that a broker that dies with a thousand replicas counts like one that loses one.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
+
+from controller_model.records.quorum import Fence
 
 ELECTION_WINDOWS_MS: Mapping[str, int] = {"10m": 600_000, "1h": 3_600_000, "6h": 6 * 3_600_000}
 """The windows of the metric, by their names in Prometheus's notation."""
@@ -92,3 +95,37 @@ def leaves_within(minutes: Minutes, now: int) -> int:
     2
     """
     return sum(minute > now // _MINUTE_MS - LEAVES_WINDOW_MINUTES for minute in minutes)
+
+
+FENCES_WINDOW = "10m"
+"""The window in Prometheus's notation: all that one overload of the controller fences."""
+FENCES_WINDOW_MS = 600_000
+
+Fences = tuple[Fence, ...]
+
+
+def note_fence(fences: Fences, fence: Fence) -> Fences:
+    """Return the fences with a new one, of each broker the newest; those outside the window are dropped.
+
+    >>> note_fence((Fence(1_000, 1, 4),), Fence(601_000, 2, 4))
+    (Fence(at=601000, broker=2, epoch=4),)
+    """
+    kept = without_broker(fences, fence.broker)
+    return (*(each for each in kept if each.at > fence.at - FENCES_WINDOW_MS), fence)
+
+
+def without_broker(fences: Fences, broker: int) -> Fences:
+    """Return the fences without that of a broker, which has registered again."""
+    return tuple([each for each in fences if each.broker != broker])
+
+
+def fenced_within(fences: Fences, now: int) -> int:
+    """Return how many brokers were fenced within the window up to `now` under one epoch: the epoch with the most.
+
+    >>> fenced_within((Fence(1_000, 1, 4), Fence(2_000, 2, 4), Fence(3_000, 3, 5)), 4_000)
+    2
+    """
+    by_epoch: defaultdict[int, int] = defaultdict(int)
+    for each in fences:
+        by_epoch[each.epoch] += each.at > now - FENCES_WINDOW_MS
+    return max(by_epoch.values(), default=0)

@@ -10,14 +10,28 @@ from dashboards.signals import brokers as signals
 ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaBrokerGone",
-        signal=signals.BROKER_GONE,
+        signal=signals.BROKER_NOT_REGISTERED,
         summary=f"Broker {BROKER} is gone, with {VALUE} replicas.",
-        meaning="The broker is not registered in ZooKeeper. Its partitions have "
+        meaning="The broker is not registered. Its partitions have "
         "one live replica less; those whose only in-sync replica was on it are offline.",
-        cause="It crashed or was stopped, its machine is down, or it cannot reach ZooKeeper. On the "
+        cause="It crashed or was stopped, its machine is down, or it cannot reach ZooKeeper; in KRaft, where a broker that "
+        "is down stays registered (KafkaBrokerFenced), somebody removed its registration. On the "
         "board Partitions and ISR, how it ended shows which.",
         action="Start it; read the end of its server.log if it does not stay. If it will not come back, "
         "reassign its replicas.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind BrokerStopped "
+        "--kind BrokerStarted",
+    ),
+    Alert(
+        name="KafkaBrokerFenced",
+        signal=signals.BROKER_FENCED,
+        summary=f"Broker {BROKER} is fenced, with {VALUE} replicas.",
+        meaning="The active controller has had no heartbeat from the broker for broker.session.timeout.ms (9 s), or the "
+        "broker has stopped. It leads nothing and is in no ISR; partitions whose only in-sync replica was on it are offline.",
+        cause="It crashed or was stopped, its machine is down, it is paused (GC, a full disk), it cannot reach the active "
+        "controller, or it has just started and does not catch up on the metadata log.",
+        action="See whether its process runs. If it does, read in its server.log what becomes of its heartbeats "
+        "(BrokerLifecycleManager); if not, start it. If it will not come back, reassign its replicas.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind BrokerStopped "
         "--kind BrokerStarted",
     ),
@@ -27,21 +41,20 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"Broker {BROKER} is gone, and partitions of that cluster can lose no further replica.",
         meaning="The broker does not come back by itself, and partitions are at min.insync.replicas: if "
         "another broker with their replicas is lost, producers with acks=all are refused.",
-        cause="The same as for KafkaBrokerGone, for longer.",
+        cause="The same as for KafkaBrokerGone or KafkaBrokerFenced, for longer.",
         action="Stop and restart no other broker. Start this one; if that takes long, reassign the "
         "replicas of the partitions at min ISR first.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --at-min-isr-partitions",
     ),
     Alert(
         name="KafkaBrokerBouncing",
-        signal=signals.BROKER_REGISTRATIONS_HOUR,
-        summary=f"Broker {BROKER} registered {VALUE} times within {signals.BOUNCE_WINDOW}.",
-        meaning="The broker registers again and again. Each time its partitions change leaders twice, and "
+        signal=signals.BROKER_BOUNCES_HOUR,
+        summary=f"Broker {BROKER} registered, or was fenced, {VALUE} times within {signals.BOUNCE_WINDOW}.",
+        meaning="The broker comes and goes again and again. Each time its partitions change leaders twice, and "
         "clients reconnect.",
-        cause="It crashes and is restarted (out of memory, a full disk), or it loses its "
-        "ZooKeeper session (GC pauses, network). On the board Partitions and ISR, how it "
-        "ended shows which.",
-        action="Read the end of its server.log before each restart; if the cause cannot be fixed "
+        cause="It crashes and is restarted (out of memory, a full disk), or it loses its ZooKeeper session, in KRaft its "
+        "heartbeats (GC pauses, network). On the board Partitions and ISR, how it ended shows which.",
+        action="Read the end of its server.log before each restart, and its GC log; if the cause cannot be fixed "
         "now, leave it down until it can.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
     ),
@@ -61,7 +74,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLogDirFailed",
         signal=signals.BROKER_LOG_DIRS,
-        summary=f"Broker {BROKER} lost {VALUE} log directories.",
+        summary=f"Broker {BROKER} has lost {VALUE} log directories.",
         meaning="The broker is live, but the replicas in that directory are offline until the disk "
         "is repaired and the broker is restarted.",
         cause="A disk failed, filled up or went read-only.",
@@ -76,8 +89,9 @@ ALERTS: tuple[Alert, ...] = (
         meaning="The broker is up and in sync, but does not lead the partitions for which it is "
         "the preferred leader: others carry its load. The monitor recommends a preferred "
         "election, which fixes that without moving data.",
-        cause="The broker was restarted, and auto.leader.rebalance.enable is off, or the "
-        "controller has not done it yet (it checks every 5 minutes and acts above 10 %).",
+        cause="The broker was restarted, and auto.leader.rebalance.enable is off, or the controller has not done it yet. It "
+        "checks every 5 minutes, and acts above 10 % (leader.imbalance.per.broker.percentage). In KRaft it ignores the "
+        "percentage and elects for every such partition, at most 1,000 in a round.",
         action="Read what `kcm recommend` would elect, then run the command with --confirm at a "
         "quiet time: leaders move within moments, and it stops at the first unexpected "
         "result.",

@@ -11,14 +11,15 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaControllerMissing",
         signal=signals.CONTROLLER_ID,
         summary=f"{CLUSTER} has no controller.",
-        meaning="Nobody holds /controller. Partitions keep the leaders that they have, but no new "
-        "leader is elected, and topics are neither created nor deleted.",
-        cause="No broker can become controller: all are down or have lost ZooKeeper, writes to "
-        "/controller are refused (ACLs, a quota, a read-only server), or something deletes "
-        "it. If KcmBlind or KcmBehind fires, too, this alert shows an old state.",
-        action="Read /brokers/ids and /controller with zookeeper-shell, then controller.log of a "
-        "live broker for the reason why it does not become controller.",
-        command="zookeeper-shell ZOOKEEPER:2181 ls /brokers/ids",
+        meaning="Nobody holds /controller, or a KRaft quorum has no leader. Partitions keep the leaders that they have, but "
+        "no new leader is elected, and topics are neither created nor deleted.",
+        cause="In ZooKeeper no broker can become controller: all are down or have lost ZooKeeper, writes to "
+        "/controller are refused (ACLs, a quota, a read-only server), or something deletes it. In KRaft no majority of "
+        "the voters runs and reaches each other. If KcmBlind or KcmBehind fires, too, this alert shows an old state.",
+        action="Start the controllers that are down, until a majority runs. In ZooKeeper, read /brokers/ids and "
+        "/controller with zookeeper-shell, then controller.log of a live broker for the reason why it does not become "
+        "controller.",
+        command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
         name="KafkaControllerFlapping",
@@ -27,10 +28,11 @@ ALERTS: tuple[Alert, ...] = (
         meaning="The controller changes again and again. Each new controller starts its work from "
         "the beginning, and partitions whose leader is gone wait for it meanwhile.",
         cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
-        "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
-        "restarted quickly one after the other: a rolling restart may move the controller with each.",
-        action="See on the board Controller whether one broker or several lose /controller; read "
-        "its server.log for expired sessions and in its GC log for pauses at those times.",
+        "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or, in KRaft, voters do not reach the leader within "
+        "controller.quorum.fetch.timeout.ms (GC pauses, slow disks, the network). Or nodes are being restarted quickly "
+        "one after the other: a rolling restart may move the controller with each.",
+        action="See on the board Controller whether one node or several lose the role; read its log for expired sessions "
+        "or elections, and in its GC log for pauses at those times.",
         command="kcm events --cluster {{ $labels.cluster }} --since 15m",
     ),
     Alert(
@@ -41,10 +43,10 @@ ALERTS: tuple[Alert, ...] = (
         meaning="The controller is lost again and again, with long pauses in between: the sum of its "
         "elections leaves partitions without a leader.",
         cause="The same job or load hits the controller now and then (backups, log cleaning, "
-        "another process on the machine, a memory leak that ends in long GC), or brokers are "
+        "another process on the machine, a memory leak that ends in long GC), or nodes are "
         "restarted again and again.",
         action="Compare the times of the elections with the GC logs, the disk metrics and the "
-        "planned jobs of the brokers that lost /controller.",
+        "planned jobs of the nodes that were the controller.",
         command="kcm events --cluster {{ $labels.cluster }} --since 6h",
     ),
     Alert(

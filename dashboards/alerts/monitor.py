@@ -4,7 +4,7 @@ While one of these fires, the silence of the others proves nothing.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, PERCENT, VALUE, Alert
-from dashboards.signals import partitions
+from dashboards.signals import partitions, quorum
 from dashboards.signals import pipeline as signals
 
 ALERTS: tuple[Alert, ...] = (
@@ -12,14 +12,14 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmBlind",
         signal=signals.BLIND,
         summary=f"The monitor cannot see {CLUSTER} now.",
-        meaning="The watcher has no ZooKeeper session, or no exporter that serves the cluster is "
-        "scraped. The other alerts of this cluster show what was true before, and cannot "
+        meaning="The watcher has no ZooKeeper session, no controller of a KRaft cluster answers it, or no exporter that "
+        "serves the cluster is scraped. The other alerts of this cluster show what was true before, and cannot "
         "fire for what has happened since.",
-        cause="ZooKeeper is down or cannot be reached, ZooKeeper rejects the watcher's login, the "
+        cause="ZooKeeper or the controllers are down or cannot be reached, they reject the watcher's login, the "
         "exporter is down, or its target is missing in Prometheus. After `kcm forget`, this fires "
         f"for {signals.SEEN_WINDOW}.",
         action="See whether the exporter answers /readyz. If it does, read in the watcher's log "
-        "whether its session is SUSPENDED or LOST; if not, read the exporter's log and check its target "
+        "whether its session is SUSPENDED or LOST, or which controller does not answer; if not, read the exporter's log and check its target "
         "in Prometheus.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
@@ -28,7 +28,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.BEHIND,
         summary=f"The figures of {CLUSTER} are late: the stage "
         f"{{{{ $labels.stage }}}} has not reported for {DURATION}.",
-        meaning="The figures are served, but no longer follow ZooKeeper. The stages are "
+        meaning="The figures are served, but no longer follow the cluster. The stages are "
         "watcher, fold and exporter; the first of them that is late is the one to "
         "investigate.",
         cause="That stage is down, hangs or is overloaded, the pipeline's Kafka does not answer, "
@@ -64,9 +64,10 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmNoWatcherLeads",
         signal=signals.NO_WATCHER_LEADS,
         summary=f"No watcher of {CLUSTER} leads.",
-        meaning="No watcher records the changes in ZooKeeper, so the figures are not updated.",
-        cause="The watchers are down, cannot reach the ensemble that their election uses, or may not "
-        "read or write the pipeline's topics.",
+        meaning="No watcher records the changes in ZooKeeper, or a KRaft cluster's metadata log, so the figures are not "
+        "updated.",
+        cause="The watchers are down, cannot reach the ensemble that their election uses (there is none in KRaft), or may "
+        "not read or write the pipeline's topics.",
         action="Read the watchers' logs: each says why it does not lead.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
@@ -74,7 +75,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmStandbyMissing",
         signal=signals.STANDBY_MISSING,
         summary=f"{CLUSTER} has fewer watchers than it should have: {VALUE}.",
-        meaning="The figures follow ZooKeeper, but if this watcher is lost, none takes over.",
+        meaning="The figures follow the cluster, but if this watcher is lost, none takes over.",
         cause="The standby has ended, cannot be scheduled, or is not scraped any more; or the "
         "second watcher was removed on purpose a few days ago.",
         action="Start the standby, or see why its pod does not run.",
@@ -121,12 +122,24 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.CLOCK_SKEW,
         summary=f"The clocks of {CLUSTER}'s exporter and of the stage {{{{ $labels.stage }}}} are "
         f"{DURATION} apart.",
-        meaning="The figures follow ZooKeeper: that does not depend on clocks. Times "
+        meaning="The figures follow the cluster: that does not depend on clocks. Times "
         "in events, incidents and on the page are wrong by that much.",
         cause="The clock of that machine is not set by NTP, or the exporter's is not, if the "
         "alert fires for every stage.",
-        action="Compare `date` on the machines of ZooKeeper's leader, the watcher, the fold and the exporter, "
+        action="Compare `date` on the machines of ZooKeeper's leader or the active controller, the watcher, the fold and the exporter, "
         "and set the clock of the one that differs.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmQuorumNotKnown",
+        signal=quorum.QUORUM_NOT_KNOWN,
+        summary=f"Who follows the active controller of {CLUSTER} is not known; the quorum has {VALUE} voters.",
+        meaning="KafkaQuorumCommitsStopped, KafkaQuorumMarginLost, KafkaVoterBehind and KafkaBrokerMetadataBehind cannot "
+        "fire for this cluster. All other figures are correct.",
+        cause="The watcher's principal may not DESCRIBE the cluster, which DescribeQuorum needs, or the active controller "
+        "does not answer the watcher while others do.",
+        action="Grant DESCRIBE on the cluster to the watcher's principal; see in its log whether the active controller "
+        "answers.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
@@ -135,8 +148,9 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"min.insync.replicas is not known for {CLUSTER}: {VALUE} partitions are not checked against it.",
         meaning="KafkaPartitionsUnderMinIsr cannot fire for this cluster, and the figures under "
         "min ISR, at min ISR and safe to stop are not known. All other figures are correct.",
-        cause="ZooKeeper holds no min.insync.replicas for some topics, and the fold's setting "
-        "min_insync_replicas does not name this cluster: the brokers' own files are not in ZooKeeper.",
+        cause="Neither ZooKeeper nor the metadata log holds min.insync.replicas for some topics, and the fold's setting "
+        "min_insync_replicas does not name this cluster: the brokers' own files are in neither. A KRaft cluster with "
+        "eligible leader replicas always has the value in its log.",
         action="Let `kcm doctor --bootstrap-servers` read the value from the brokers, set "
         "min_insync_replicas for the cluster, and restart the fold.",
         command="kcm doctor --bootstrap-servers BROKER:9092",
@@ -146,10 +160,10 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.DOUBTFUL,
         summary=f"Figures of {CLUSTER} may be wrong.",
         meaning="Changes may be missing (incomplete), or a reconciliation proved that the figures "
-        "differ from ZooKeeper (divergent), and no resync has corrected that.",
+        "differ from ZooKeeper (divergent), and no resync or snapshot has corrected that.",
         cause="Changes were lost on the way (a hole in the log, a full buffer while Kafka was "
         "away), and the resync that followed does not end: ZooKeeper is slow or refuses "
-        "reads.",
+        "reads. Or a KRaft cluster is of a newer Kafka, whose records were skipped.",
         action="Look at the board Pipeline (resyncs wanted and under way, paths that may not be "
         "read), then at the watcher's log. Restarting the watcher starts a resync.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",

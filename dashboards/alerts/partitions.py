@@ -5,6 +5,7 @@ What clients notice is critical; what only takes too long is a warning.
 
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
 from dashboards.signals import partitions as signals
+from dashboards.signals import quorum
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
@@ -12,11 +13,11 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.OFFLINE,
         summary=f"{CLUSTER} has {VALUE} partitions offline.",
         meaning="These partitions have no live leader: nobody can write to them or read from them.",
-        cause="All brokers with an in-sync replica are down, or a leader could be elected but the "
-        "controller does not do it (pending leader writes stay above 0, or there is no "
+        cause="All brokers with an in-sync replica are down (in KRaft fenced, or their log directory is offline), or a "
+        "leader could be elected but the controller does not do it (pending leader writes stay above 0, or there is no "
         "controller).",
-        action="Start the brokers that are down, the one that was in the ISR last first. An "
-        "unclean election loses records: it is the last resort.",
+        action="Start the brokers that are down, the one that was in the ISR last first; in KRaft any eligible leader "
+        "replica will do (KafkaIsrEmpty). An unclean election loses records: it is the last resort.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --unavailable-partitions",
     ),
     Alert(
@@ -38,9 +39,9 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"{CLUSTER} has {VALUE} partitions below min.insync.replicas.",
         meaning="Producers with acks=all are refused on these partitions (NotEnoughReplicas); "
         "consumers still read.",
-        cause="Brokers with their replicas are down or fall behind. Where ZooKeeper holds no "
-        "min.insync.replicas, the monitor's setting min_insync_replicas counts; without it this "
-        "alert cannot fire, and KcmMinIsrNotKnown does.",
+        cause="Brokers with their replicas are down or fall behind. Where neither ZooKeeper nor the "
+        "metadata log holds min.insync.replicas, the monitor's setting min_insync_replicas counts; without it this alert "
+        "cannot fire, and KcmMinIsrNotKnown does.",
         action="Start the brokers that are down. If all are live, see on the board Partitions and "
         "ISR whose replicas left, and check the disks and the network of that broker.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-min-isr-partitions",
@@ -51,7 +52,7 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"{CLUSTER} has {VALUE} partitions that can lose no further replica.",
         meaning="Replicas are missing, and exactly min.insync.replicas are in sync: when one more "
         "leaves, producers with acks=all are refused on these partitions.",
-        cause="A broker with their replicas is down (KafkaBrokerGone), or its replicas fall behind "
+        cause="A broker with their replicas is down (KafkaBrokerGone, KafkaBrokerFenced), or its replicas fall behind "
         "(KafkaIsrFlapping).",
         action="Stop and restart no other broker. Start the broker that is down, or see on the "
         "board Partitions and ISR which broker's replicas are missing.",
@@ -63,7 +64,7 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"{CLUSTER} has under-replicated partitions, now {VALUE}.",
         meaning="Replicas are not in sync, and no reassignment is the reason: the records that "
         "they lack are on fewer brokers than the replication factor demands.",
-        cause="A broker is down (KafkaBrokerGone), a disk or the network of one is slow, replication "
+        cause="A broker is down (KafkaBrokerGone, KafkaBrokerFenced), a disk or the network of one is slow, replication "
         "is throttled, or a log directory failed.",
         action="See on the board Partitions and ISR which replicas are missing: those of one "
         "broker, or those that follow one leader.",
@@ -80,6 +81,28 @@ ALERTS: tuple[Alert, ...] = (
         action="List the partitions, notify their owners, and stop whatever would overwrite the data "
         "on the brokers that led before: it may be needed.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind LeadersElected",
+    ),
+    Alert(
+        name="KafkaIsrEmpty",
+        signal=quorum.ISR_EMPTY,
+        summary=f"{CLUSTER} has {VALUE} partitions with an empty ISR.",
+        meaning="Nobody is in sync with these partitions, so they are offline. An eligible leader replica holds everything "
+        "that was committed, and leads as soon as its broker is back.",
+        cause="All brokers with an in-sync or an eligible leader replica are fenced, or those that came back had stopped "
+        "uncleanly and lost their eligibility.",
+        action="Start the brokers that are eligible leader replicas first. If there are none left, only an unclean election "
+        "brings the partition back: it loses records.",
+        command="kafka-topics --bootstrap-server BROKER:9092 --describe --unavailable-partitions",
+    ),
+    Alert(
+        name="KafkaPartitionsRecovering",
+        signal=quorum.RECOVERING,
+        summary=f"{CLUSTER} has {VALUE} partitions that recover from an unclean election.",
+        meaning="Their leaders were elected from outside the ISR and have not reported that they recovered. Until then the "
+        "ISR holds the leader alone.",
+        cause="The leader is overloaded, or it does not reach the active controller to say that it has recovered.",
+        action="Read server.log of the leaders. Stop none of them: nobody else is in sync.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind LeadersElected",
     ),
     Alert(
         name="KafkaReassignmentStuck",

@@ -2,7 +2,7 @@
 
 import yaml
 
-from dashboards.alerts import brokers, controller, monitor, partitions
+from dashboards.alerts import brokers, controller, monitor, partitions, quorum
 from dashboards.alerts.alert import Alert
 
 GROUP = "kafka-controller-monitor"
@@ -14,6 +14,7 @@ _HEADER = """\
 
 ALERTS: tuple[Alert, ...] = (
     *controller.ALERTS,
+    *quorum.ALERTS,
     *partitions.ALERTS,
     *brokers.ALERTS,
     *monitor.ALERTS,

@@ -13,7 +13,7 @@ from grafana_foundation_sdk.builders import dashboard as board
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
-from dashboards.boards import balance, controller, fleet, panels, partitions, pipeline
+from dashboards.boards import balance, controller, fleet, panels, partitions, pipeline, quorum
 from dashboards.boards.rows import Row
 from dashboards.signals.brokers import BROKER_SINCE
 from dashboards.signals.controller import CONTROLLER_ELECTED_AT
@@ -52,6 +52,12 @@ BOARDS: tuple[Board, ...] = (
         title="Controller",
         description="Who the controller is, how steady it is, and what its changes cost.",
         rows=controller.ROWS,
+    ),
+    Board(
+        name="quorum",
+        title="Quorum",
+        description="Whether a KRaft quorum commits, who follows its active controller, and what can be lost.",
+        rows=quorum.ROWS,
     ),
     Board(
         name="partitions",
@@ -181,7 +187,7 @@ _ANNOTATIONS = (
     ("Unclean election", UNCLEAN_MINUTE, "red", False),
     ("Incident", INCIDENT_ABNORMAL, "dark-red", False),
     ("Incident over", INCIDENT_LAST, "dark-red", True),
-    ("Figures do not follow ZooKeeper", FOLLOWED_NOT, "dark-orange", False),
+    ("Figures do not follow the cluster", FOLLOWED_NOT, "dark-orange", False),
 )
 """Name, signal, colour, and whether its value is the annotation's time (in ms)."""
 

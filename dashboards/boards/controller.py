@@ -1,4 +1,4 @@
-"""The dashboard *Controller*: which broker it is, how stable, whether it does its work, and what that costs."""
+"""The dashboard *Controller*: which node it is, how stable, whether it does its work, and what that costs."""
 
 import functools
 
@@ -79,12 +79,17 @@ ROWS: tuple[Row, ...] = (
             steps=_up_to(FLAPPING_LONG_ELECTIONS),
         ),
         _now("Brokers down", BROKERS_DOWN),
-        _now("Offline", OFFLINE, span=6),
-        _now("Under min ISR", UNDER_MIN_ISR, span=6, no_value=NOT_KNOWN),
-        _now(
-            "At min ISR, replicas missing", UNDER_REPLICATED_AT_MIN_ISR, span=6, no_value=NOT_KNOWN
+        figure(
+            "Without a controller, last hour",
+            signals.VACANCY_HOUR,
+            signals.VACANCY_AT_MOST_HOUR,
+            span=8,
+            no_value="not served",
         ),
-        _now("Under-replicated", UNDER_REPLICATED, span=6, steps=ZERO_IS_BEST),
+        _now("Offline", OFFLINE),
+        _now("Under min ISR", UNDER_MIN_ISR, no_value=NOT_KNOWN),
+        _now("At min ISR, replicas missing", UNDER_REPLICATED_AT_MIN_ISR, no_value=NOT_KNOWN),
+        _now("Under-replicated", UNDER_REPLICATED, steps=ZERO_IS_BEST),
         table_of(
             "Which brokers are gone?",
             Column("Replicas", now.BROKERS_GONE_NOW, STALE_IS_ORANGE, STALE_TEXT),
@@ -104,6 +109,7 @@ ROWS: tuple[Row, ...] = (
             "Where next?",
             "The board that answers each further question, and what to do about alerts.",
             ("Which partitions, which broker is at fault", _PARTITIONS),
+            ("Does the KRaft quorum commit, who follows", "/d/kcm-quorum?${cluster:queryparam}"),
             (
                 "What can be elected back, who can be stopped",
                 "/d/kcm-balance?${cluster:queryparam}",
@@ -162,8 +168,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Does it do its work?",
         word("Health", signals.CONTROLLER_HEALTH),
-        figure("Pending leader writes", signals.PENDING_LEADER_WRITES, steps=ZERO_IS_GOOD),
-        figure("Oldest pending write", signals.OLDEST_PENDING_WRITE, no_value="none"),
+        figure(
+            "Pending leader writes",
+            signals.PENDING_LEADER_WRITES,
+            steps=ZERO_IS_GOOD,
+        ),
+        figure(
+            "Oldest pending write",
+            signals.OLDEST_PENDING_WRITE,
+            no_value="none",
+        ),
         figure(
             "Failover work under way",
             signals.FAILOVER_AGE,

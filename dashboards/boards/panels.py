@@ -30,8 +30,10 @@ from grafana_foundation_sdk.models.text import TextMode
 
 from dashboards.signals.first_screen import (
     FIGURES_STALE,
+    NOT_IN_KRAFT,
     STALE,
     STALE_MEANING,
+    unless_in_kraft,
     unless_stale,
     while_followed,
 )
@@ -71,6 +73,7 @@ NOT_KNOWN = "not known"
 """For a figure without a sample while the cluster is served."""
 
 STALE_TEXT: Texts = {str(STALE): ("stale", "orange")}
+NOT_IN_KRAFT_TEXT: Texts = {str(NOT_IN_KRAFT): ("not in KRaft", "text")}
 YES_IS_GOOD: Texts = {"0": ("no", "red"), "1": ("yes", "green")}
 NOBODY: Texts = {"-1": ("nobody", "red")}
 ONLY_COLOUR: Texts = {"1": ("so", "blue")}
@@ -103,10 +106,13 @@ def figure(
 ) -> stat.Panel:
     """Return a panel that shows the signals' current values in large letters.
 
-    A figure that can be green is shown as stale while its cluster's figures do not follow ZooKeeper. `always`: not
+    A figure that can be green is shown as stale while its cluster's figures do not follow. `always`: not
     this one, because it itself says whether figures follow, or counts clusters.
     """
     several = len(signals) > 1 or "{{" in signals[0].legend
+    if signals[0].only_in_zookeeper:
+        signals = (unless_in_kraft(signals[0]), *signals[1:])
+        texts = {**texts, **NOT_IN_KRAFT_TEXT}
     if not always:
         signals, steps, texts = _unless_stale(signals, steps, texts)
     return (

@@ -72,9 +72,7 @@ ROWS: tuple[Row, ...] = (
             "Registrations, last hour", brokers.BROKER_REGISTRATIONS_HOUR, span=6, steps=_BOUNCING
         ),
         bars("Ended registrations, last hour", brokers.BROKER_ENDS_HOUR, span=6, steps=_BOUNCING),
-        bars(
-            "Failed log directories, last hour", brokers.BROKER_LOG_DIRS, span=6, steps=ZERO_IS_GOOD
-        ),
+        bars("Failed log directories", brokers.BROKER_LOG_DIRS, span=6, steps=ZERO_IS_GOOD),
     ),
     Row(
         "Which leaders were elected?",

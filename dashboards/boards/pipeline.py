@@ -1,4 +1,4 @@
-"""The dashboard *Pipeline*: whether the monitor follows ZooKeeper, how late it is, and what it has proved."""
+"""The dashboard *Pipeline*: whether the monitor follows the cluster, how late it is, and what it has proved."""
 
 from controller_model.insight.thresholds import CLOCKS_DISAGREE_SECONDS
 from dashboards.boards.panels import (

@@ -15,7 +15,7 @@ class Row:
 
 TRUST = Row(
     "Can I trust this?",
-    figure("Follows ZooKeeper", FOLLOWED, texts=YES_IS_GOOD, no_value="not served", always=True),
+    figure("Follows the cluster", FOLLOWED, texts=YES_IS_GOOD, no_value="not served", always=True),
     word("Status", STATUS, no_value="not served", always=True),
     figure(
         "Incomplete or divergent",
@@ -23,7 +23,7 @@ TRUST = Row(
         texts={"0": ("no", "green"), "1": ("yes", "red"), "2": ("yes, both", "red")},
         always=True,
     ),
-    figure("Last proven equal to ZooKeeper, ago", VERIFIED_AGE, no_value="never"),
+    figure("Last proven, ago", VERIFIED_AGE, no_value="never"),
     lines("Time since each stage reported", BEHIND, span=24, steps=limit(LATE_SECONDS)),
 )
 """The row with which each dashboard of a cluster ends."""

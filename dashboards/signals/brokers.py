@@ -31,7 +31,7 @@ BROKER_IMBALANCE = of_brokers(
     expr=highest("kafka_broker_imbalance_ratio", "broker"),
     unit="percentunit",
     meaning="Share of the broker's preferred partitions that it does not lead.",
-    normal="near 0 %. Above the threshold the controller rebalances within 5 minutes, if "
+    normal="near 0 %. Above the threshold, in a KRaft cluster above 0, the controller rebalances within 5 minutes, if "
     "auto.leader.rebalance.enable is on.",
     action="Run `kcm recommend`.",
     runbook="KafkaLeadersImbalanced",
@@ -41,14 +41,14 @@ BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
     f"{highest('kafka_cluster_imbalance_threshold_ratio')}",
     unit="percentunit",
     meaning="Imbalance ratio of the broker as a share of the threshold, which is a setting of the monitor "
-    "(Kafka's default: 10 %).",
+    "(Kafka's default: 10 %). Empty for a KRaft cluster, which has no threshold.",
     normal="below 100 %.",
     action="Run `kcm recommend`, if the controller does not rebalance within 5 minutes.",
     runbook="KafkaLeadersImbalanced",
 )
 BROKER_LIVE = of_brokers(
     expr=highest("kafka_broker_live", "broker"),
-    meaning="Whether the broker is registered in ZooKeeper.",
+    meaning="Whether the broker is registered, and in a KRaft cluster not fenced.",
     normal="1 (yes).",
     action="Start the broker.",
     runbook="KafkaBrokerGone",
@@ -56,10 +56,69 @@ BROKER_LIVE = of_brokers(
 BROKER_GONE = of_brokers(
     expr=f"{highest('kafka_broker_replicas', 'broker')} and on (cluster, broker) "
     f"({newest('kafka_broker_live', 'broker')} == 0)",
-    meaning="Replicas of the broker, which is not registered in ZooKeeper now.",
+    meaning="Replicas of the broker, which is not registered now, or fenced by a KRaft controller.",
     normal="no broker is listed.",
     action="Start the broker; read the end of its server.log.",
     runbook="KafkaBrokerGone",
+)
+_IS_FENCED = f"on (cluster, broker) ({newest('kafka_broker_fenced', 'broker')} == 1)"
+
+BROKER_NOT_REGISTERED = of_brokers(
+    expr=f"{BROKER_GONE.expr} unless {_IS_FENCED}",
+    meaning="Replicas of the broker, which is not registered now.",
+    normal="empty.",
+    action="Start the broker; read the end of its server.log.",
+    runbook="KafkaBrokerGone",
+)
+BROKER_FENCED = of_brokers(
+    expr=f"{BROKER_GONE.expr} and {_IS_FENCED}",
+    meaning="Replicas of the broker, which the controller of a KRaft cluster has fenced: it leads nothing.",
+    normal="empty.",
+    action="See whether the broker runs, and whether it reaches the active controller.",
+    runbook="KafkaBrokerFenced",
+)
+BROKER_IS_FENCED = of_brokers(
+    expr=newest("kafka_broker_fenced", "broker"),
+    meaning="Whether the controller of a KRaft cluster has fenced the broker. Empty if it is not registered.",
+    normal="0 (no).",
+    action="See whether the broker runs, and whether it reaches the active controller.",
+    runbook="KafkaBrokerFenced",
+)
+BROKER_SHUTTING_DOWN = of_brokers(
+    expr=highest("kafka_broker_shutting_down", "broker"),
+    meaning="Whether the broker is in controlled shutdown, or was when it was fenced.",
+    normal="0 (no).",
+    action=CONTEXT,
+)
+BROKER_METADATA_LAG = of_brokers(
+    expr=highest("kafka_broker_metadata_lag_seconds", "broker"),
+    unit="s",
+    meaning="Time since the broker last held all of the metadata log, by the active controller's clock.",
+    normal="below 1 s; more while it starts.",
+    action="Check the CPU and GC of the broker, and its network to the active controller.",
+    runbook="KafkaBrokerMetadataBehind",
+)
+BROKER_METADATA_LAG_RECORDS = of_brokers(
+    expr=highest("kafka_broker_metadata_lag_records", "broker"),
+    meaning="Records of the metadata log that the broker lacks.",
+    normal="0 or a few.",
+    action="Check the CPU and GC of the broker, and its network to the active controller.",
+    runbook="KafkaBrokerMetadataBehind",
+)
+BROKER_METADATA_BEHIND = of_brokers(
+    expr=f"{BROKER_METADATA_LAG.expr} and on (cluster, broker) ({newest('kafka_broker_live', 'broker')} == 1)",
+    unit="s",
+    meaning="Time since a live broker last held all of the metadata log: it may follow leaders and configurations of then.",
+    normal="below 1 s.",
+    action="Check the CPU and GC of the broker, and its network to the active controller.",
+    runbook="KafkaBrokerMetadataBehind",
+)
+BROKER_OFFLINE_DIRS = of_brokers(
+    expr=highest("kafka_broker_offline_log_dirs", "broker"),
+    meaning="Log directories of the broker that are offline, in a KRaft cluster.",
+    normal="0.",
+    action="Find the directory in its server.log (LogDirFailureChannel).",
+    runbook="KafkaLogDirFailed",
 )
 BROKER_GONE_AT_MIN_ISR = of_brokers(
     expr=f"{BROKER_GONE.expr} and on (cluster) ({UNDER_REPLICATED_AT_MIN_ISR.expr} > 0)",
@@ -169,7 +228,7 @@ BROKER_ISR_FLAPPING = of_brokers(
         "kafka_broker_recent_isr_leaves", "broker", only=f'window="{ISR_FLAPPING_WINDOW}"'
     ),
     meaning=f"Minutes of the last {ISR_FLAPPING_WINDOW} in which replicas of the broker left an ISR, by "
-    "ZooKeeper's times.",
+    "the cluster's times.",
     normal="0; 1 or 2 after a restart.",
     action="Check the disk, the network and GC of the broker.",
     runbook="KafkaIsrFlapping",
@@ -191,24 +250,34 @@ BROKER_LED_SHORT = of_brokers(
 )
 BROKER_REGISTRATIONS_HOUR = of_brokers(
     expr=grown("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
-    meaning=f"Registrations of the broker in ZooKeeper within {BOUNCE_WINDOW}: restarts and new sessions.",
+    meaning=f"Registrations of the broker within {BOUNCE_WINDOW}: restarts and, in ZooKeeper, new sessions.",
     normal="0; 1 after a restart.",
     action="Read the end of its server.log before each restart.",
     runbook="KafkaBrokerBouncing",
 )
+_FENCES_HOUR = grown("kafka_broker_ends_total", BOUNCE_WINDOW, "broker", only='end="fenced"')
+BROKER_BOUNCES_HOUR = of_brokers(
+    expr=f"(({_FENCES_HOUR}) > ({BROKER_REGISTRATIONS_HOUR.expr})) or ({BROKER_REGISTRATIONS_HOUR.expr})",
+    meaning=f"Registrations of the broker within {BOUNCE_WINDOW}, or, if there were more, its fences: a KRaft controller "
+    "fences a broker that does not send heartbeats, and unfences it without a new registration.",
+    normal="0; 1 after a restart.",
+    action="Read the end of its server.log before each restart, or its GC log at the times of the fences.",
+    runbook="KafkaBrokerBouncing",
+)
 BROKER_ENDS_HOUR = Signal(
     expr=grown("kafka_broker_ends_total", "1h", "broker", "end"),
-    meaning="Ended registrations of the broker within an hour, by how they ended, as inferred from "
-    "ZooKeeper.",
-    normal="0; 1 controlled_shutdown after a restart; crashed never.",
-    action="If it crashed, read the end of its server.log.",
+    meaning="Ended registrations of the broker within an hour, in a KRaft cluster also its fences, by how they ended: as "
+    "inferred from ZooKeeper, or as the metadata log states.",
+    normal="0; 1 controlled_shutdown after a restart; crashed and fenced never.",
+    action="If it crashed or was fenced, read the end of its server.log.",
     runbook="KafkaBrokerBouncing",
     legend="broker {{broker}}: {{end}}",
 )
 BROKER_LOG_DIRS = of_brokers(
-    expr=grown_or_unseen("kafka_broker_log_dir_failures_total", "1h", "broker"),
-    meaning="Failed log directories that the broker reported within an hour, or while Prometheus did not "
-    "scrape before that.",
+    expr=f"{BROKER_OFFLINE_DIRS.expr} or "
+    f"{grown_or_unseen('kafka_broker_log_dir_failures_total', '1h', 'broker')}",
+    meaning="Log directories of the broker that are offline, in a KRaft cluster; in ZooKeeper, failures that the broker "
+    "reported within an hour, or while Prometheus did not scrape before that.",
     normal="0.",
     action="Find the directory in its server.log (LogDirFailureChannel).",
     runbook="KafkaLogDirFailed",
@@ -237,7 +306,7 @@ BROKER_SAFE_TO_STOP = of_brokers(
 BROKER_SINCE = of_brokers(
     expr=f"1000 * {highest('kafka_broker_since_timestamp_seconds', 'broker')}",
     unit="dateTimeAsIso",
-    meaning="When the broker registered; if it is gone, when its registration ended.",
+    meaning="When the broker registered, or was unfenced by a KRaft controller; if it is gone, when that was.",
     normal="days ago.",
     action=CONTEXT,
 )

@@ -1,4 +1,4 @@
-"""Signals about the controller: which broker it is, how stable, and whether it does its work.
+"""Signals about the controller: which node it is, how stable, and whether it does its work.
 
 The rule: elections within a window are counted by the model (`controller_model.records.recent`), so none is lost
 between scrapes and every board and alert shows the count that the live page and `kcm status` show. A figure that is
@@ -18,16 +18,16 @@ _RECENT_ELECTIONS = "kafka_controller_recent_elections"
 
 CONTROLLER_ID = Signal(
     expr=newest("kafka_controller_id"),
-    unit="prefix:broker ",
-    meaning="The broker that holds /controller. -1 means nobody.",
-    normal="a broker id; nobody for milliseconds during an election.",
-    action="Check /brokers/ids and /controller with zookeeper-shell.",
+    unit="prefix:node ",
+    meaning="The active controller: the broker that holds /controller, or a node of a KRaft quorum. -1 means nobody.",
+    normal="a node id; nobody for milliseconds during an election, in a KRaft cluster for a second or two.",
+    action="See whether a majority of the quorum runs, or check /brokers/ids and /controller with zookeeper-shell.",
     runbook="KafkaControllerMissing",
     legend="controller",
 )
 CONTROLLER_EPOCH = Signal(
     expr=highest("kafka_controller_epoch"),
-    meaning="The controller epoch. Each election increases it by 1.",
+    meaning="The controller epoch. Each election increases it by 1; in a KRaft cluster each candidacy does.",
     normal="constant.",
     action="If it grows again and again, the controller flaps.",
     runbook="KafkaControllerFlapping",
@@ -35,35 +35,35 @@ CONTROLLER_EPOCH = Signal(
 )
 ELECTIONS_RECENT = Signal(
     expr=highest(_RECENT_ELECTIONS, only=f'window="{FLAPPING_WINDOW}"'),
-    meaning=f"Controller elections within {FLAPPING_WINDOW}, by ZooKeeper's times.",
-    normal="0; 1 after a restart of the controller's broker.",
-    action="Find out why the brokers lose /controller: expired sessions, GC pauses, a slow ZooKeeper.",
+    meaning=f"Controller elections within {FLAPPING_WINDOW}, by the cluster's times.",
+    normal="0; 1 after a restart of the controller's node.",
+    action="Find out why the role is lost: expired sessions, GC pauses, a slow ZooKeeper, a slow disk or network of voters.",
     runbook="KafkaControllerFlapping",
     legend="elections",
 )
 ELECTIONS_HOUR = Signal(
     expr=highest(_RECENT_ELECTIONS, only='window="1h"'),
-    meaning="Controller elections within an hour, by ZooKeeper's times.",
-    normal="0; 1 after a restart of the controller's broker.",
-    action="Compare the times of the elections with broker restarts and expired sessions.",
+    meaning="Controller elections within an hour, by the cluster's times.",
+    normal="0; 1 after a restart of the controller's node.",
+    action="Compare the times of the elections with restarts, GC pauses and expired sessions.",
     runbook="KafkaControllerFlapping",
     legend="elections",
 )
 ID_CHANGES_HOUR = Signal(
     expr=grown("kafka_controller_id_changes_total", "1h"),
-    meaning="Controller elections within an hour that another broker than before won. If it is lower than the number "
-    "of elections, a broker lost /controller and took it again.",
-    normal="0; 1 after a restart of the controller's broker.",
-    action="Read server.log of the broker that lost /controller for expired sessions.",
+    meaning="Controller elections within an hour that another node than before won. If it is lower than the number "
+    "of elections, a node lost the role and took it again.",
+    normal="0; 1 after a restart of the controller's node.",
+    action="Read the log of the node that lost the role for expired sessions or resignations.",
     runbook="KafkaControllerFlapping",
     legend="won by another",
 )
 VACANT_NOW = Signal(
     expr=highest("kafka_controller_vacant_seconds"),
     unit="s",
-    meaning="Time since /controller became vacant.",
-    normal="0: a broker holds it.",
-    action="Check whether brokers are registered in /brokers/ids.",
+    meaning="Time for which there has been no active controller.",
+    normal="0: there is one.",
+    action="See whether a majority of the quorum runs, or whether brokers are registered in /brokers/ids.",
     runbook="KafkaControllerMissing",
     legend="vacant now",
 )
@@ -72,8 +72,8 @@ VACANCY_HOUR = Signal(
     unit="s",
     meaning="Time without a controller within an hour: the lower bound. Vacancies that last are not in it "
     "yet.",
-    normal="0; milliseconds for each restart of the controller's broker.",
-    action="If it is seconds, see why no broker takes /controller.",
+    normal="0; milliseconds for each restart of the controller's broker, in a KRaft cluster a second or two.",
+    action="If it is more, see why nobody is elected.",
     runbook="KafkaControllerMissing",
     legend="at least",
 )
@@ -81,17 +81,17 @@ VACANCY_AT_MOST_HOUR = Signal(
     expr=grown("kafka_controller_vacancy_at_most_seconds_total", "1h"),
     unit="s",
     meaning="Time without a controller within an hour: the upper bound. It is above the lower bound if the watcher "
-    "did not see a vacancy live.",
-    normal="equal to the lower bound.",
-    action="Check on the board Pipeline when the watcher had no ZooKeeper session.",
+    "did not see a vacancy live, and in a KRaft cluster by the half second between two no-ops.",
+    normal="equal to the lower bound, or little more.",
+    action="Check on the board Pipeline when the watcher did not follow.",
     legend="at most",
 )
 LAST_VACANCY = Signal(
     expr=highest("kafka_controller_last_vacancy_seconds"),
     unit="s",
     meaning="Length of the last vacancy that ended: the lower bound. Empty before the first vacancy.",
-    normal="milliseconds.",
-    action="If it was seconds, read controller.log of the live brokers at that time.",
+    normal="milliseconds, in a KRaft cluster a second or two.",
+    action="If it was more, read controller.log of the live brokers, or the controllers' logs, at that time.",
     runbook="KafkaControllerMissing",
     legend="at least",
 )
@@ -99,8 +99,8 @@ LAST_VACANCY_AT_MOST = Signal(
     expr=highest("kafka_controller_last_vacancy_at_most_seconds"),
     unit="s",
     meaning="Length of the last vacancy that ended: the upper bound.",
-    normal="equal to the lower bound.",
-    action="Check on the board Pipeline when the watcher had no ZooKeeper session.",
+    normal="equal to the lower bound, or little more.",
+    action="Check on the board Pipeline when the watcher did not follow.",
     legend="at most",
 )
 FAILOVER = Signal(
@@ -111,6 +111,7 @@ FAILOVER = Signal(
     action="If it stays under_way, see whether the pending leader writes fall.",
     runbook="KafkaControllerFailoverSlow",
     legend="{{state}}",
+    only_in_zookeeper=True,
 )
 LAST_FAILOVER = Signal(
     expr=highest("kafka_controller_last_failover_seconds"),
@@ -121,6 +122,7 @@ LAST_FAILOVER = Signal(
     action="Check ZooKeeper's latency and the CPU of the controller's broker.",
     runbook="KafkaControllerFailoverSlow",
     legend="took",
+    only_in_zookeeper=True,
 )
 PENDING_LEADER_WRITES = Signal(
     expr=highest("kafka_controller_pending_leader_writes"),
@@ -129,12 +131,13 @@ PENDING_LEADER_WRITES = Signal(
     action="If it does not fall, take a thread dump of the controller's broker.",
     runbook="KafkaControllerZombie",
     legend="pending writes",
+    only_in_zookeeper=True,
 )
 ELECTIONS_LONG = Signal(
     expr=highest(_RECENT_ELECTIONS, only=f'window="{FLAPPING_LONG_WINDOW}"'),
-    meaning=f"Controller elections within {FLAPPING_LONG_WINDOW}, by ZooKeeper's times. It shows a controller that is "
+    meaning=f"Controller elections within {FLAPPING_LONG_WINDOW}, by the cluster's times. It shows a controller that is "
     "lost every half hour.",
-    normal="the number of restarts of the controller's broker.",
+    normal="the number of restarts of the controller's node.",
     action="Compare the times of the elections with GC logs and planned jobs.",
     runbook="KafkaControllerFlappingSlowly",
     legend="elections",
@@ -142,9 +145,9 @@ ELECTIONS_LONG = Signal(
 MISSED_ELECTIONS_HOUR = Signal(
     expr=grown("kafka_controller_missed_elections_total", "1h"),
     meaning="Elections within an hour that the watcher did not see live. They are known because the "
-    "controller epoch jumped.",
+    "controller epoch jumped. A metadata log holds all of them, so there are none in a KRaft cluster.",
     normal="0.",
-    action="Check on the board Pipeline when the watcher had no ZooKeeper session.",
+    action="Check on the board Pipeline when the watcher did not follow.",
     legend="missed",
 )
 CONTROLLER_HEALTH = Signal(
@@ -155,6 +158,7 @@ CONTROLLER_HEALTH = Signal(
     action="If it is a zombie, take a thread dump and restart that broker.",
     runbook="KafkaControllerZombie",
     legend="{{health}}",
+    only_in_zookeeper=True,
 )
 ZOMBIE = Signal(
     expr=highest("kafka_controller_health", only='health="zombie"'),
@@ -163,6 +167,7 @@ ZOMBIE = Signal(
     action="Take a thread dump and restart that broker.",
     runbook="KafkaControllerZombie",
     legend="zombie",
+    only_in_zookeeper=True,
 )
 PENDING_WRITES = Signal(
     expr=highest("kafka_controller_pending_writes", "kind"),
@@ -171,6 +176,7 @@ PENDING_WRITES = Signal(
     action="If they do not fall, the controller hangs or ZooKeeper is slow.",
     runbook="KafkaControllerZombie",
     legend="{{kind}}",
+    only_in_zookeeper=True,
 )
 OLDEST_PENDING_WRITE = Signal(
     expr=age("kafka_controller_oldest_pending_write_timestamp_seconds"),
@@ -180,6 +186,7 @@ OLDEST_PENDING_WRITE = Signal(
     action="If it grows, the controller hangs or ZooKeeper is slow.",
     runbook="KafkaControllerZombie",
     legend="oldest",
+    only_in_zookeeper=True,
 )
 FAILOVER_AGE = Signal(
     expr=f"({age('kafka_controller_failover_since_timestamp_seconds')}) and on (cluster) "
@@ -190,6 +197,7 @@ FAILOVER_AGE = Signal(
     action="See whether the pending leader writes fall.",
     runbook="KafkaControllerFailoverSlow",
     legend="under way",
+    only_in_zookeeper=True,
 )
 STALE_WRITES_HOUR = Signal(
     expr=grown("kafka_controller_stale_writes_total", "1h"),
@@ -199,6 +207,7 @@ STALE_WRITES_HOUR = Signal(
     action="Find out who wrote: an old controller that still runs, or a tool that writes znodes by hand.",
     runbook="KafkaControllerZombie",
     legend="stale writes",
+    only_in_zookeeper=True,
 )
 FOREIGN_WRITES = Signal(
     expr=highest("kafka_cluster_foreign_writes", "kind"),
@@ -208,6 +217,7 @@ FOREIGN_WRITES = Signal(
     action="See in the events (Anomaly) which znode it is.",
     runbook="KafkaForeignWrites",
     legend="{{kind}}",
+    only_in_zookeeper=True,
 )
 MIGRATING = Signal(
     expr=highest("kafka_controller_migrating_to_kraft"),
@@ -216,11 +226,12 @@ MIGRATING = Signal(
     action="If the migration is not planned, check zookeeper.metadata.migration.enable of the brokers.",
     runbook="KafkaMigratingToKraft",
     legend="migrating",
+    only_in_zookeeper=True,
 )
 CONTROLLER_ELECTED_AT = Signal(
     expr=f"1000 * {highest('kafka_controller_elected_timestamp_seconds')}",
     unit="dateTimeAsIso",
-    meaning="When the controller was elected, by ZooKeeper's clock.",
+    meaning="When the controller was elected, by the cluster's clock.",
     normal="days or weeks ago.",
     action=CONTEXT,
     legend="controller elected",

@@ -1,14 +1,15 @@
 """Signals of the first screen: what is wrong now, without figures that are no longer current.
 
-A figure that no longer follows ZooKeeper is shown as stale, by a special value, so that no
+A figure that no longer follows its cluster is shown as stale, by a special value, so that no
 dashboard shows it green. The graphs still show the figure as it was.
 """
 
 import dataclasses
+import re
 
 from dashboards.signals import brokers
 from dashboards.signals.pipeline import FOLLOWED
-from dashboards.signals.signal import Signal, age, selected
+from dashboards.signals.signal import Signal, age, highest, selected
 
 STALE = -2
 """The value of a stale figure. No real figure is negative, except -1 for no controller."""
@@ -16,7 +17,7 @@ STALE = -2
 _FOLLOWS = f"on (cluster) ({FOLLOWED.expr} == 1)"
 
 _FIRES = 'alertstate="firing"'
-STALE_MEANING = f"Stale ({STALE}): the figures do not follow ZooKeeper now."
+STALE_MEANING = f"Stale ({STALE}): the figures do not follow the cluster now."
 """What panels say about the value."""
 
 
@@ -35,9 +36,21 @@ def while_followed(signal: Signal) -> Signal:
     return dataclasses.replace(signal, expr=f"({signal.expr}) and {_FOLLOWS}")
 
 
+NOT_IN_KRAFT = -3
+"""The value of a figure that a KRaft cluster does not have."""
+
+
+def unless_in_kraft(signal: Signal) -> Signal:
+    """Return the signal, with a series of its own that is NOT_IN_KRAFT, and names itself so, for a KRaft cluster."""
+    marked = f"0 * {highest('kafka_quorum_log_end_offset')} - {-NOT_IN_KRAFT}"
+    for label in re.findall(r"{{(\w+)}}", signal.legend)[:1]:
+        marked = f'label_replace({marked}, "{label}", "not in KRaft", "", "")'
+    return dataclasses.replace(signal, expr=f"({signal.expr}) or {marked}")
+
+
 FIGURES_STALE = Signal(
     expr=f"0 * absent(({FOLLOWED.expr}) == 1) - {-STALE}",
-    meaning=f"{STALE} (stale) while the figures do not follow ZooKeeper or no exporter serves them.",
+    meaning=f"{STALE} (stale) while the figures do not follow the cluster or no exporter serves them.",
     normal="not shown.",
     action="See the board Pipeline.",
     runbook="KcmBlind",
@@ -56,7 +69,7 @@ BROKERS_GONE_NOW = dataclasses.replace(
 TIME_SINCE_ELECTION = Signal(
     expr=f"({age('kafka_controller_elected_timestamp_seconds')}) and {_FOLLOWS}",
     unit="dtdurations",
-    meaning="Time since the controller was elected, from ZooKeeper's clock to Prometheus's. Empty while there is no "
+    meaning="Time since the controller was elected, from the cluster's clock to Prometheus's. Empty while there is no "
     "controller or the figures are stale.",
     normal="days or weeks.",
     action="If it is short and you restarted no broker, see the elections beside it.",

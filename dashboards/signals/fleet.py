@@ -32,7 +32,7 @@ of_fleet = functools.partial(Signal, legend="{{cluster}}", of_all=True)
 TROUBLE = of_fleet(
     expr=" + ".join(f"({weight} * ({problem}) or 0 * {KNOWN})" for weight, problem in _WEIGHTS),
     meaning="Severity of a cluster's problems, as a sum. 32: not served now, served within "
-    f"{SEEN_WINDOW}. 16: the figures do not follow ZooKeeper. 8: no controller. 4: partitions offline. 2: partitions under "
+    f"{SEEN_WINDOW}. 16: the figures do not follow the cluster. 8: no controller. 4: partitions offline. 2: partitions under "
     "min ISR. 1: partitions under-replicated.",
     normal="0.",
     action="Open the cluster with the highest sum: click on its name.",
@@ -52,7 +52,7 @@ CLUSTERS_IN_TROUBLE = of_fleet(
 )
 CLUSTERS_NOT_FOLLOWED = of_fleet(
     expr=f"count({KNOWN} unless on (cluster) ({FOLLOWED.expr} == 1)) or vector(0)",
-    meaning="Clusters whose figures do not follow ZooKeeper now, or that are not served now and were within "
+    meaning="Clusters whose figures do not follow them now, or that are not served now and were within "
     f"{SEEN_WINDOW}.",
     normal="0.",
     action="Open the board Pipeline of such a cluster.",
@@ -60,7 +60,7 @@ CLUSTERS_NOT_FOLLOWED = of_fleet(
 )
 CLUSTERS_WITHOUT_CONTROLLER = of_fleet(
     expr=f"count(({CONTROLLER_ID.expr}) == -1) or 0 * count({FOLLOWED.expr})",
-    meaning="Served clusters in which no broker holds /controller. Empty if no cluster is served.",
+    meaning="Served clusters that have no active controller. Empty if no cluster is served.",
     normal="0.",
     action="Find the cluster in the table: its column Controller says nobody.",
     runbook="KafkaControllerMissing",

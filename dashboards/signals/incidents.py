@@ -58,14 +58,15 @@ IMBALANCE_THRESHOLD = Signal(
     expr=highest("kafka_cluster_imbalance_threshold_ratio"),
     unit="percentunit",
     meaning="Imbalance ratio above which the controller rebalances a broker, by the monitor's own setting: ZooKeeper does "
-    "not hold it.",
+    "not hold it. A KRaft controller has none: it elects for every partition, at most 1,000 in a round.",
     normal="leader.imbalance.per.broker.percentage of the brokers; Kafka's default is 10 %.",
     action="If the brokers have another value, change the monitor's setting.",
     legend="threshold",
+    only_in_zookeeper=True,
 )
 IMBALANCED_BROKERS = Signal(
     expr=highest("kafka_cluster_imbalanced_brokers"),
-    meaning="Brokers whose imbalance ratio is above the threshold.",
+    meaning="Brokers whose imbalance ratio is above the threshold, in a KRaft cluster above 0.",
     normal="0.",
     action="Run `kcm recommend`.",
     runbook="KafkaLeadersImbalanced",
@@ -83,7 +84,7 @@ NEXT_REBALANCE = Signal(
     expr=f"{highest('kafka_cluster_next_rebalance_timestamp_seconds')} - time()",
     unit="dtdurations",
     meaning="Earliest time until the controller's next balance check, if auto.leader.rebalance.enable is on. It is "
-    "estimated; empty while there is no controller.",
+    "estimated; empty while there is no controller, and for a KRaft cluster, which has no fixed times.",
     normal="below 5 minutes.",
     action=CONTEXT,
     legend="at the earliest in",

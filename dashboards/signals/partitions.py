@@ -110,6 +110,7 @@ WITHOUT_STATE = Signal(
     action="If it does not fall, check the health of the controller.",
     runbook="KafkaPartitionsWithoutState",
     legend="without state",
+    only_in_zookeeper=True,
 )
 PARTITIONS = Signal(
     expr=highest("kafka_cluster_partitions"),
@@ -120,8 +121,8 @@ PARTITIONS = Signal(
 )
 BROKERS_DOWN = Signal(
     expr=f"{highest('kafka_cluster_brokers_known')} - {highest('kafka_cluster_brokers')}",
-    meaning="Known broker ids that are not registered: brokers that are down, or were removed and still "
-    "have replicas.",
+    meaning="Known broker ids that are not registered, in a KRaft cluster fenced or shutting down: brokers that are down, "
+    "or were removed and still have replicas.",
     normal="0.",
     action="Start the broker, or reassign its replicas.",
     runbook="KafkaBrokerGone",
@@ -155,7 +156,7 @@ UNCLEAN_HOUR = Signal(
 LEADER_ELECTIONS_HOUR = Signal(
     expr=grown("kafka_controller_leader_elections_total", "1h", "election"),
     meaning="Partitions that got a leader within an hour, by the kind of election, as inferred from "
-    "ZooKeeper.",
+    "ZooKeeper, or from what a metadata log states.",
     normal="0; above 0 after restarts, new topics and preferred elections.",
     action="If offline elections appear without restarts, see which broker ended.",
     runbook="KafkaBrokerGone",
@@ -195,7 +196,7 @@ ONE_RACK = Signal(
 )
 ON_GONE_BROKERS = Signal(
     expr=highest("kafka_cluster_replicas_on_gone_brokers"),
-    meaning="Replicas on brokers that are not registered now.",
+    meaning="Replicas on brokers that are not registered now, in a KRaft cluster not active.",
     normal="0.",
     action="Start the broker, or reassign its replicas.",
     runbook="KafkaBrokerGone",
@@ -236,6 +237,7 @@ DELETING = Signal(
     action="If it does not fall, start the brokers that are down.",
     runbook="KafkaTopicDeletionStuck",
     legend="deleting",
+    only_in_zookeeper=True,
 )
 DELETION_AGE = Signal(
     expr=age("kafka_cluster_oldest_deletion_timestamp_seconds"),
@@ -245,6 +247,7 @@ DELETION_AGE = Signal(
     action="Start the brokers that are down.",
     runbook="KafkaTopicDeletionStuck",
     legend="oldest deletion",
+    only_in_zookeeper=True,
 )
 REQUEST_AGE = Signal(
     expr=age("kafka_cluster_oldest_request_timestamp_seconds"),
@@ -254,6 +257,7 @@ REQUEST_AGE = Signal(
     action="Check the health of the controller.",
     runbook="KafkaRequestStuck",
     legend="oldest request",
+    only_in_zookeeper=True,
 )
 UNCLEAN_MINUTE = Signal(
     expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),
@@ -289,7 +293,7 @@ WORST_TOPICS_AGE = Signal(
     unit="s",
     meaning="Age of the list of the worst topics.",
     normal="seconds; more with very many unhealthy partitions.",
-    action="If it grows, check whether the figures follow ZooKeeper.",
+    action="If it grows, check whether the figures follow the cluster.",
     runbook="KcmBehind",
     legend="ago",
 )

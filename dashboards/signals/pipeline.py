@@ -1,4 +1,4 @@
-"""Signals about the monitor itself: whether its figures follow ZooKeeper, and whether they are proven.
+"""Signals about the monitor itself: whether its figures follow the cluster, and whether they are proven.
 
 Missing data is shown. A cluster that is no longer served is reported as missing, not forgotten.
 """
@@ -34,10 +34,10 @@ _BLIND = 'status="blind"'
 
 STATUS = Signal(
     expr=f"{highest('kcm_cluster_status', 'status')} == 1",
-    meaning="Status of the figures. live: they follow ZooKeeper. clocks_disagree: they do, but times are "
+    meaning="Status of the figures. live: they follow ZooKeeper, or the metadata log. clocks_disagree: they do, but times are "
     "wrong. behind: a stage is late. incomplete: changes may be missing. divergent: a reconciliation "
-    "found a difference. blind: the watcher has no ZooKeeper session. kraft: a KRaft controller runs the "
-    "cluster, and ZooKeeper does not show all of it.",
+    "found a difference. blind: the watcher has no ZooKeeper session, or no controller answers it. kraft: a KRaft "
+    "controller runs a cluster that is watched in ZooKeeper, which does not show all of it.",
     normal="live.",
     action="See the row “Can I trust this?” for the stage at fault.",
     runbook="KcmBehind",
@@ -45,7 +45,7 @@ STATUS = Signal(
 )
 FOLLOWED = Signal(
     expr=highest("kcm_cluster_up"),
-    meaning="Whether the figures follow ZooKeeper now. If not, they show the cluster as it was when they "
+    meaning="Whether the figures follow the cluster now. If not, they show the cluster as it was when they "
     "last did. Not served: Prometheus scrapes no exporter that serves the cluster.",
     normal="1 (yes).",
     action="See the status beside it and the board Pipeline.",
@@ -54,7 +54,7 @@ FOLLOWED = Signal(
 )
 FOLLOWED_NOT = Signal(
     expr=f"1 - {FOLLOWED.expr}",
-    meaning="1 while the figures do not follow ZooKeeper. Graphs repeat the last known values meanwhile.",
+    meaning="1 while the figures do not follow the cluster. Graphs repeat the last known values meanwhile.",
     normal="0.",
     action="See the board Pipeline.",
     runbook="KcmBlind",
@@ -72,7 +72,8 @@ DOUBTFUL = Signal(
 VERIFIED_AGE = Signal(
     expr=age("kcm_cluster_verified_timestamp_seconds"),
     unit="dtdurations",
-    meaning="Time since a resync or a reconciliation last proved that the figures equal ZooKeeper.",
+    meaning="Time since a resync or a reconciliation last proved that the figures equal ZooKeeper, or since all of a "
+    "metadata log was last held up to its end.",
     normal="a few minutes at most.",
     action="If it grows, read the watcher's log.",
     runbook="KcmIncompleteOrDivergent",
@@ -91,7 +92,7 @@ BEHIND = Signal(
 CLOCK_SKEW = Signal(
     expr=f"max {by('stage')} (abs({selected('kcm_clock_skew_seconds')}))",
     unit="s",
-    meaning="Difference between the clock of a stage (or of ZooKeeper) and the exporter's. Above 5 s the "
+    meaning="Difference between the clock of a stage (or of ZooKeeper, or the active controller) and the exporter's. Above 5 s the "
     "status is clocks_disagree.",
     normal="below 1 s with NTP.",
     action="Set the clock of the machine that differs.",
@@ -103,7 +104,7 @@ BLIND = Signal(
         f"{KNOWN} unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
     ),
     meaning=f"1 for a cluster that was served within {SEEN_WINDOW} and is not seen now: the watcher has no "
-    "ZooKeeper session, or no exporter that serves it is scraped.",
+    "ZooKeeper session, no controller answers it, or no exporter that serves it is scraped.",
     normal="empty.",
     action="Check whether the exporter answers /readyz, then the watcher's log.",
     runbook="KcmBlind",
@@ -149,6 +150,7 @@ PATHS_DENIED = Signal(
     action="Give the watcher's user the right to read them.",
     runbook="KcmPathsDenied",
     legend="denied",
+    only_in_zookeeper=True,
 )
 FOLD_RESTARTS = Signal(
     expr=of_all_clusters(
@@ -182,10 +184,11 @@ WATCHER_CONNECTED = Signal(
     action="Check the ensemble, then the watcher's log.",
     runbook="KcmBlind",
     legend="connected",
+    only_in_zookeeper=True,
 )
 RESYNCS_HOUR = Signal(
     expr=grown("kcm_cluster_resyncs_total", "1h"),
-    meaning="Finished resyncs within an hour. A resync reads the whole tree.",
+    meaning="Finished resyncs within an hour. A resync reads the whole tree, or a snapshot of a metadata log.",
     normal="0; 1 a day, and 1 after each start, reconnect or request.",
     action="If there are more, see the holes in the log and the session of the watcher.",
     runbook="KcmIncompleteOrDivergent",
@@ -198,6 +201,7 @@ RECONCILIATIONS_HOUR = Signal(
     action="If there are none, read the watcher's log.",
     runbook="KcmIncompleteOrDivergent",
     legend="reconciliations",
+    only_in_zookeeper=True,
 )
 RESYNC_WANTED = Signal(
     expr=highest("kcm_cluster_resync_wanted"),
@@ -209,7 +213,7 @@ RESYNC_WANTED = Signal(
 )
 RESYNC_UNDER_WAY = Signal(
     expr=highest("kcm_cluster_resync_under_way"),
-    meaning="1 while the watcher reads the whole tree.",
+    meaning="1 while the watcher reads the whole tree, or a snapshot.",
     normal="0; 1 for seconds after a start or a reconnect.",
     action="If it stays 1, ZooKeeper is slow or refuses reads.",
     runbook="KcmIncompleteOrDivergent",
@@ -233,7 +237,7 @@ DROPPED_HOUR = Signal(
 )
 UNREADABLE_HOUR = Signal(
     expr=grown("kcm_cluster_unreadable_records_total", "1h"),
-    meaning="Payloads of znodes and records of the log within an hour that could not be decoded.",
+    meaning="Payloads of znodes, and records of the log or of a metadata log, within an hour that could not be decoded.",
     normal="0.",
     action="Find the znode with `kcm events`: somebody wrote it by hand, or a new release of Kafka did.",
     legend="unreadable",
@@ -249,7 +253,7 @@ ANOMALIES_HOUR = Signal(
     expr=grown("kcm_cluster_anomalies_total", "1h"),
     meaning="Changes within an hour that Kafka does not make, or that are impossible.",
     normal="0.",
-    action="Read `kcm events`: each is an event that says which znode and what was wrong.",
+    action="Read `kcm events`: each is an event that says which znode or record, and what was wrong.",
     legend="anomalies",
 )
 MISSED_UPDATES_HOUR = Signal(
@@ -259,6 +263,7 @@ MISSED_UPDATES_HOUR = Signal(
     normal="0; a few under load.",
     action="If there are many, check the watcher's CPU and ZooKeeper's latency.",
     legend="merged",
+    only_in_zookeeper=True,
 )
 DENIED_PATHS = Signal(
     expr=highest("kcm_cluster_denied_paths"),
@@ -267,11 +272,12 @@ DENIED_PATHS = Signal(
     action="Give the watcher's user the right to read them.",
     runbook="KcmPathsDenied",
     legend="denied",
+    only_in_zookeeper=True,
 )
 LAST_CHANGE_AGE = Signal(
     expr=age("kcm_cluster_last_change_timestamp_seconds"),
     unit="dtdurations",
-    meaning="Time since the last change of a znode.",
+    meaning="Time since the last change of a znode, or of a metadata log, no-ops apart.",
     normal="seconds to hours; long in a quiet cluster.",
     action=CONTEXT,
     legend="ago",
@@ -282,4 +288,5 @@ ZNODES = Signal(
     normal="constant; it grows with topics and partitions.",
     action=CONTEXT,
     legend="znodes",
+    only_in_zookeeper=True,
 )

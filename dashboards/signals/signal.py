@@ -56,6 +56,8 @@ class Signal:
     """Grafana's name of the unit; "none" is a plain number."""
     shows_stale: bool = False
     """Whether it has a special value while the figures do not follow ZooKeeper (`first_screen.STALE`)."""
+    only_in_zookeeper: bool = False
+    """Whether a KRaft cluster does not have the figure: panels say so, instead of showing nothing or "none"."""
     of_all: bool = False
     """Whether a dashboard shows it for all clusters that its variable chooses."""
 
@@ -124,7 +126,7 @@ def newest(metric: str, *labels: str) -> str:
     return f"max {by(*labels)} ({selected(metric, *labels)} unless{apart} ({behind}))"
 
 
-def grown(metric: str, window: str, *labels: str) -> str:
+def grown(metric: str, window: str, *labels: str, only: str = "") -> str:
     """Return by how much a counter has grown within a window.
 
     `increase()` extrapolates to the edges of the window (3 elections become 3.08) and loses the window when the
@@ -135,7 +137,8 @@ def grown(metric: str, window: str, *labels: str) -> str:
     >>> grown("m_total", "1h").partition(" unless ")[0]
     'max by (cluster) (m_total{<cluster>}) - min by (cluster) (min_over_time(m_total{<cluster>}[1h]))'
     """
-    return f"{highest(metric, *labels)} - {_lowest(metric, window, *labels)}{_OF_ONE_START}"
+    lowest = _lowest(metric, window, *labels, only=only)
+    return f"{highest(metric, *labels, only=only)} - {lowest}{_OF_ONE_START}"
 
 
 def grown_or_unseen(metric: str, window: str, *labels: str) -> str:
@@ -156,8 +159,8 @@ _OF_ONE_START = f" unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (clus
 """Excludes clusters whose exporters count from different starts."""
 
 
-def _lowest(metric: str, window: str, *labels: str) -> str:
-    return f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
+def _lowest(metric: str, window: str, *labels: str, only: str = "") -> str:
+    return f"min {by(*labels)} (min_over_time({selected(metric, *labels, only=only)}[{window}]))"
 
 
 def of_all_clusters(expr: str) -> str:

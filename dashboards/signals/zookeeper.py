@@ -17,6 +17,7 @@ SERVER = Signal(
     action="If it is empty, check the ensemble and the watcher's log.",
     runbook="KcmBlind",
     legend="{{zookeeper}}",
+    only_in_zookeeper=True,
 )
 SESSION_AGE = Signal(
     expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
@@ -25,6 +26,7 @@ SESSION_AGE = Signal(
     normal="days.",
     action="If it is short again and again, check the ensemble and the network to it.",
     legend="in this state",
+    only_in_zookeeper=True,
 )
 ROLE = Signal(
     expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
@@ -33,6 +35,7 @@ ROLE = Signal(
     normal="leader, follower or standalone.",
     action=f"To see it, allow mntr (4lw.commands.whitelist). {_IF_EMPTY}",
     legend="{{role}} {{version}}",
+    only_in_zookeeper=True,
 )
 ANSWER = Signal(
     expr=highest("kcm_watcher_zookeeper_answer_seconds"),
@@ -41,6 +44,7 @@ ANSWER = Signal(
     normal="milliseconds.",
     action=f"Check the server's disk, CPU and GC pauses. {_IF_EMPTY}",
     legend="answered the watcher within",
+    only_in_zookeeper=True,
 )
 LATENCY = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
@@ -49,6 +53,7 @@ LATENCY = Signal(
     normal="milliseconds.",
     action="Check the server's disk, CPU and GC pauses.",
     legend="average, as reported",
+    only_in_zookeeper=True,
 )
 LATENCY_MOST = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
@@ -58,6 +63,7 @@ LATENCY_MOST = Signal(
     normal="far below the session timeout of the brokers.",
     action="Check the server's disk, CPU and GC pauses.",
     legend="highest, as reported",
+    only_in_zookeeper=True,
 )
 SESSIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_sessions"),
@@ -65,6 +71,7 @@ SESSIONS = Signal(
     normal="constant.",
     action=f"If it falls, brokers may have lost their sessions. {_IF_EMPTY}",
     legend="sessions",
+    only_in_zookeeper=True,
 )
 CONNECTIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_connections"),
@@ -72,6 +79,7 @@ CONNECTIONS = Signal(
     normal="constant.",
     action=CONTEXT,
     legend="connections",
+    only_in_zookeeper=True,
 )
 OUTSTANDING = Signal(
     expr=highest("kcm_watcher_zookeeper_outstanding_requests"),
@@ -79,4 +87,5 @@ OUTSTANDING = Signal(
     normal="near 0.",
     action=f"If it grows, its disk or its quorum is slow: check both. {_IF_EMPTY}",
     legend="waiting",
+    only_in_zookeeper=True,
 )

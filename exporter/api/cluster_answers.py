@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from controller_model.insight.quorum import commits_have_stopped, lags, spare_voters
 from controller_model.kafka.ids import AsOf, TopicPartition
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness
@@ -22,6 +23,7 @@ from controller_model.records.events import (
 from controller_model.records.recommendations import Grade, Recommended
 from controller_model.records.views import BrokerView, ClusterCounters, ClusterView
 from exporter.api.answers import Json, Place, Summary, SummaryController
+from exporter.api.problems import ClusterProblem
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 
@@ -49,11 +51,14 @@ def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
     )
 
 
-def detail(snapshot: ClusterSnapshot, moment: Moment, events: list[Json]) -> Json:
+def detail(
+    snapshot: ClusterSnapshot, moment: Moment, problems: list[ClusterProblem], events: list[Json]
+) -> Json:
     """Return everything known about a cluster except its topics, and the given events."""
     return {
         "name": snapshot.name,
         "completeness": moment.completeness,
+        "problems": problems,
         **cluster_answer(snapshot.view),
         "elections_within": moment.recent_elections,
         "brokers": [broker_answer(broker) for broker in snapshot.brokers.values()],
@@ -125,6 +130,12 @@ def cluster_answer(view: ClusterView) -> Json:
     body["log"]["read_zxid"] = str(view.log.read_zxid)
     if not view.has_zookeeper:
         body["log"] |= dict.fromkeys(OF_ZNODES)
+    if view.quorum is not None:
+        body["quorum"] |= {
+            "commits_stopped": commits_have_stopped(view.quorum),
+            "spare_voters": spare_voters(view),
+            "lags": msgspec.to_builtins(lags(view)),
+        }
     generation, seq = view.views_from
     body["views_from"] = {"generation": str(generation), "seq": seq}
     return body

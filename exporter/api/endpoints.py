@@ -5,7 +5,7 @@ it can be trusted (`completeness`). It has an ETag unless it is older than the c
 takes more than a moment runs in the `Worker`; whatever grows with a cluster is answered in pages.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from controller_model.insight.pending_writes import list_pending_writes
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.insight.unseen import unseen
 from controller_model.records import visibility
 from controller_model.records.completeness import Completeness
@@ -45,6 +46,7 @@ from exporter.api.insight_answers import (
 from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS, ROOT, Operation
+from exporter.api.problems import problems_of
 from exporter.api.rehearsal_answers import check_work, last_failover, read_steps, rehearsal_of
 from exporter.api.responses import etag_response, json_response, wants_fresh
 from exporter.api.worker import Compute, Insight, Worker
@@ -91,9 +93,16 @@ class ApiPages:
     """The handlers of the operations, over the current snapshots."""
 
     def __init__(
-        self, collector: Collector, events: EventStore, worker: Worker, *, clock: Callable[[], int]
+        self,
+        collector: Collector,
+        events: EventStore,
+        worker: Worker,
+        *,
+        clock: Callable[[], int],
+        thresholds: Mapping[str, Threshold] = THRESHOLDS,
     ) -> None:
         self._collector = collector
+        self._thresholds = thresholds
         self._events = events
         self._clock = clock
         self._worker = worker
@@ -171,9 +180,10 @@ class ApiPages:
             return list(newest.events)
 
         shown = await self._short_work.run(events)
-        return cluster_answers.detail(
-            snapshot, self._collector.moment(snapshot, self._clock()), shown
-        )
+        now = self._clock()
+        moment = self._collector.moment(snapshot, now)
+        problems = problems_of(snapshot, moment, now, self._thresholds)
+        return cluster_answers.detail(snapshot, moment, problems, shown)
 
     async def brokers(self, asked: Asked) -> Brokers:
         """List the brokers."""

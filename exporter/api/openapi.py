@@ -9,6 +9,7 @@ import functools
 
 import msgspec
 
+from controller_model.insight.quorum import Lags
 from controller_model.records.completeness import Completeness
 from controller_model.records.events import AnyEvent
 from controller_model.records.recommendations import Recommended
@@ -16,6 +17,7 @@ from controller_model.records.views import BrokerView, ClusterView
 from exporter.api.answers import ANSWERS, SCHEMAS, Json
 from exporter.api.cluster_answers import OF_ZNODES
 from exporter.api.operations import CLUSTER, OPERATIONS, Operation
+from exporter.api.problems import ClusterProblem
 from pipeline.build import version
 from pipeline.runtime import API_HEADER, API_VERSION
 
@@ -93,7 +95,16 @@ def _schemas() -> dict[str, Json]:
     """Return the schemas of the answers and of the model's records, as the API writes them."""
     kinds = AnyEvent.__args__
     _, found = msgspec.json.schema_components(
-        (*ANSWERS, Completeness, ClusterView, BrokerView, Recommended, *kinds),
+        (
+            *ANSWERS,
+            Completeness,
+            ClusterProblem,
+            Lags,
+            ClusterView,
+            BrokerView,
+            Recommended,
+            *kinds,
+        ),
         ref_template=f"{SCHEMAS}{{name}}",
     )
     schemas: dict[str, Json] = dict(found)
@@ -144,6 +155,11 @@ def _reword_views(schemas: dict[str, Json]) -> None:
         "as_of": _ref("Place"),
         "views_from": _ref("Position"),
         "completeness": _ref("Completeness"),
+        "problems": {
+            "type": "array",
+            "items": _ref("ClusterProblem"),
+            "description": "What is wrong, critical problems first, by the thresholds of the alerts.",
+        },
         "elections_within": {
             "type": "object",
             "additionalProperties": _WHOLE,
@@ -176,6 +192,17 @@ def _reword_views(schemas: dict[str, Json]) -> None:
     for name in OF_ZNODES:
         of_log[name] = {"anyOf": [of_log[name], {"type": "null"}]}
     schemas["KraftMigration"]["properties"]["metadata_offset"] = _LONG
+    of_quorum = schemas["QuorumView"]["properties"]
+    of_quorum["commits_stopped"] = {
+        "anyOf": [{"type": "boolean"}, {"type": "null"}],
+        "description": "As kafka_quorum_commits_stopped.",
+    }
+    of_quorum["spare_voters"] = {
+        "anyOf": [_WHOLE, {"type": "null"}],
+        "description": "As kafka_quorum_spare_voters.",
+    }
+    of_quorum["lags"] = _ref("Lags")
+    schemas["QuorumView"]["required"] = list(of_quorum)
     schemas.pop("AsOf", None)
     with_safety = {**broker["properties"], "safe_to_stop": _ref("StopSafety")}
     for name, schema in (

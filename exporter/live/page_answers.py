@@ -23,13 +23,13 @@ from controller_model.records.completeness import Stage
 from exporter.api.answers import Json
 from exporter.api.newest_events import NewestEvents
 from exporter.api.operations import ROOT
+from exporter.api.problems import ClusterProblem, problems_of
 from exporter.api.responses import KeptBody
 from exporter.core.parameters import Parameter, Query
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState
 from exporter.intake.event_store import EventStore
 from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row
-from exporter.live.problems import ClusterProblem, problems_of
 from exporter.scrape.collector import Collector
 from pipeline.runtime import get_logger
 

@@ -12,8 +12,8 @@ from controller_model.records.views import Counts
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
 from exporter.api.insight_answers import safe_to_stop
+from exporter.api.problems import ClusterProblem, ProblemSeverity, severity_of
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import ClusterProblem, ProblemSeverity, severity_of
 
 _PARTITIONS_NAMED = 3
 """Most partitions that an event on the page names; the API lists more."""

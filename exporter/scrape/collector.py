@@ -8,11 +8,12 @@ cluster that depend on the time; the rest is one join of cached bytes, itself ca
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from controller_model.insight.quorum import gone_registrations
 from controller_model.insight.rebalance import next_check_at
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
-from controller_model.records.recent import elections_within, leaves_within
+from controller_model.records.recent import elections_within, fenced_within, leaves_within
 from controller_model.records.views import BrokerView
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
@@ -125,6 +126,10 @@ class Collector:
                 for id_, broker in snapshot.brokers.items()
                 if None not in {broker.record.live, broker.leaders}
             },
+            recent_fences=None
+            if view.quorum is None
+            else fenced_within(view.quorum.recent_fences, now),
+            gone_registrations=gone_registrations(view, snapshot.brokers.values(), now),
             worst=self.worst_topics.of(snapshot.name),
             next_rebalance_at=None
             if elected_at is None or not view.has_zookeeper

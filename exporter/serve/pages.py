@@ -49,7 +49,7 @@ class Pages:
         self._clock = clock
         self._kafka_gone_ms = kafka_gone_s * 1000
         self._worker = Worker()
-        self._api = ApiPages(collector, events, self._worker, clock=clock)
+        self._api = ApiPages(collector, events, self._worker, clock=clock, thresholds=thresholds)
         self._partitions = PartitionCollector()
         self._serves_partitions = partition_metrics
         self._rendering = asyncio.Lock()

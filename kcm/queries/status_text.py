@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from controller_model.insight.quorum import LEAST_WITH_MARGIN
 from controller_model.insight.wording import counted
 from controller_model.insight.worst_first import trouble
 from controller_model.kafka.ids import NO_CONTROLLER
@@ -29,8 +30,6 @@ MAX_BROKERS = 30
 MAX_PARTITIONS = 8
 """Abnormal partitions that are listed."""
 MAX_EVENTS = 8
-STANDSTILL_MS = 15_000
-"""The high watermark of an idle quorum is reported every 10 s, and grows with each no-op."""
 _GOOD = "bold green"
 _BAD = "bold red"
 _DOUBTFUL = "bold yellow"
@@ -135,6 +134,7 @@ def _head(answer: Json, now_ms: int) -> Text:
         text.append(f" ({printable(reason)})" if reason else "")
     proven = completeness["verified_at"]
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
+    _problems(text, answer["problems"], now_ms)
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
     _kraft(text, answer, now_ms)
@@ -145,6 +145,17 @@ def _head(answer: Json, now_ms: int) -> Text:
     text.append(f"\nelections   {_elections(answer, now_ms)}")
     _incident(text, answer["incidents"], now_ms)
     return text
+
+
+def _problems(text: Text, problems: Sequence[Json], now_ms: int) -> None:
+    """Add what is wrong, critical problems first, each with the alert on it: its runbook says what to do."""
+    for problem in problems:
+        severity, since = problem["severity"], problem["since"]
+        line = f"{severity:<12}{problem['text']}{lasting(since, now_ms)}"
+        pending = ", pending" if problem["state"] == "pending" else ""
+        line += f" ({problem['alert']}{pending})" if problem["alert"] else ""
+        style = _BAD if severity == "critical" else _DOUBTFUL
+        text.append("\n").append(printable(line), style=style)
 
 
 def _kraft(text: Text, answer: Json, now_ms: int) -> None:
@@ -170,14 +181,18 @@ def _quorum(text: Text, answer: Json, now_ms: int) -> None:
     if quorum is None:
         return
     voters = _list(quorum["voters"]) if quorum["voters"] else "not known"
-    text.append(f"\nquorum      voters {voters}, candidacies {quorum['candidacies']}")
+    text.append(f"\nquorum      voters {voters}")
+    if (spare := quorum["spare_voters"]) is not None:
+        is_bad = not spare and len(quorum["voters"]) >= LEAST_WITH_MARGIN
+        text.append(f", {spare or 'none'} may be lost", style=_BAD if is_bad else "")
+    text.append(f", candidacies {quorum['candidacies']}")
     if (level := quorum["features"].get(METADATA_VERSION)) is not None:
         text.append(f", {METADATA_VERSION} {level}")
     if quorum["high_watermark"] is not None:
         text.append(f", committed up to {quorum['high_watermark']}")
-        since = quorum["high_watermark_since"]
-        is_still = since is not None and now_ms - since > STANDSTILL_MS
-        text.append(lasting(since, now_ms) if is_still else "", style=_BAD)
+        if quorum["commits_stopped"]:
+            still = f", and no further{lasting(quorum['high_watermark_since'], now_ms)}"
+            text.append(still, style=_BAD)
     if quorum["unreachable_since"] is not None:
         silent = lasting(quorum["unreachable_since"], now_ms)
         text.append(f"; no controller has answered{silent}", style=_BAD)

@@ -66,7 +66,12 @@ class Observing:
                     return
 
         observer = Observer(self._settings.endpoints, place)
-        runner = ObserverRunner(observer, self._settings.access(), deliver, self.sampler.ask)
+        runner = ObserverRunner(
+            observer,
+            self._settings.access(),
+            deliver,
+            lambda connection: self.sampler.ask(connection, observer.status.leader),
+        )
         self._runner = runner
 
         def work() -> None:

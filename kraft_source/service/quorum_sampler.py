@@ -1,15 +1,28 @@
-"""Asks controllers what is in no record, on the observer's connection: how far voters and observers are, and the cluster's id.
+"""Asks controllers what is in no record, on the observer's connection: how far replicas are, the newest snapshot, the id.
 
-Both need rights that reading the log does not: DESCRIBE for the quorum (DescribeQuorum, which only its leader answers),
-and ALTER for the id (DescribeCluster). Without them these are not known, and nothing else is missing.
+Two need rights that reading the log does not: DESCRIBE for the quorum (DescribeQuorum, which only its leader answers),
+and ALTER for the cluster's id (DescribeCluster). Without them these are not known, and nothing else is missing. Whoever
+fetches from offset 0 is sent the newest snapshot's name (KafkaMetadataLog.validateOffsetAndEpoch); its header dates it.
 """
 
 from collections.abc import Callable
 
 from controller_model.records.metadata_log import QuorumReplica, QuorumSample
+from kraft_source.observer.released import SnapshotOpened
+from kraft_source.observer.snapshot_download import SnapshotDownload
 from kraft_source.wire.codec import Values
 from kraft_source.wire.connection import ControllerConnection
-from kraft_source.wire.messages import TOPIC
+from kraft_source.wire.messages import (
+    TOPIC,
+    EpochEnd,
+    EpochLeader,
+    Fetch,
+    FetchSnapshot,
+    fetch_answer,
+    fetch_values,
+    snapshot_answer,
+    snapshot_values,
+)
 from pipeline.runtime import KcmError
 
 TIMEOUT_S = 2.0
@@ -20,6 +33,11 @@ RETRY_S = 1.0
 REFUSED_RETRY_S = 60.0
 """How often the cluster's id is asked for again: somebody may grant the right."""
 
+SNAPSHOT_INTERVAL_S = 60.0
+"""Kafka takes a snapshot each hour (metadata.log.max.snapshot.interval.ms)."""
+
+_HEADER_BYTES = 4_096
+"""More than the batch of a snapshot's header has."""
 _CONTROLLERS = 2
 """EndpointType.CONTROLLER: a controller answers DescribeCluster only with it."""
 _UNKNOWN = -1
@@ -36,12 +54,18 @@ class QuorumSampler:
         self._id_due = 0.0
         self.sample: QuorumSample | None = None
         """The newest one; it says itself when it was taken."""
+        self.snapshot: tuple[int, int] | None = None
+        """The end of the newest snapshot that a leader offers, and when its last record was appended."""
+        self._snapshot_due = 0.0
         self._interval_s = interval_s
         self._now = now
         self._due = 0.0
 
-    def ask(self, connection: ControllerConnection) -> None:
-        """Ask this controller what is due. A failure closes the connection, which the observer finds by itself."""
+    def ask(self, connection: ControllerConnection, leader: EpochLeader | None) -> None:
+        """Ask this controller what is due; `leader`: who leads, as far as that is known.
+
+        A failure closes the connection, which the observer finds by itself.
+        """
         now = self._now()
         try:
             if self.cluster_id is None and now >= self._id_due:
@@ -56,8 +80,39 @@ class QuorumSampler:
                     self.sample = sample
                 elif not answer["error_code"]:
                     self._due = now + RETRY_S
-        except KcmError:
+            if leader is not None and now >= self._snapshot_due:
+                self._snapshot_due = now + SNAPSHOT_INTERVAL_S
+                if not self._ask_snapshot(connection, leader.epoch):
+                    self._snapshot_due = now + RETRY_S
+        except (KcmError, ValueError):
             pass
+
+    def _ask_snapshot(self, connection: ControllerConnection, epoch: int) -> bool:
+        """Ask for the newest snapshot; return whether this controller says it."""
+        request = Fetch(0, 0, epoch, max_wait_ms=0, high_watermark=-1)
+        values = fetch_values(request, None) | {"max_bytes": 1}
+        values["topics"][0]["partitions"][0]["partition_max_bytes"] = 1
+        values = connection.call("Fetch", values, timeout_s=TIMEOUT_S)
+        answer = fetch_answer(values, connection.versions["Fetch"])
+        if answer.error:
+            return False
+        newest = answer.snapshot
+        if newest is not None and (self.snapshot is None or newest.end_offset > self.snapshot[0]):
+            at = self._date(connection, newest, epoch)
+            if at is None:
+                return False
+            self.snapshot = newest.end_offset, at
+        return True
+
+    def _date(self, connection: ControllerConnection, snapshot: EpochEnd, epoch: int) -> int | None:
+        """Return when the last record of a snapshot was appended; None: this controller does not say."""
+        values = snapshot_values(FetchSnapshot(snapshot, 0, epoch), None)
+        values |= {"max_bytes": _HEADER_BYTES}
+        answer = snapshot_answer(connection.call("FetchSnapshot", values, timeout_s=TIMEOUT_S))
+        if answer.error:
+            return None
+        first = next(SnapshotDownload(snapshot).read(answer), None)
+        return first.at if isinstance(first, SnapshotOpened) else None
 
     def _ask_cluster_id(self, connection: ControllerConnection) -> None:
         if "DescribeCluster" not in connection.versions:

@@ -252,7 +252,8 @@ class KraftService:
         silent_ms = _silent_ms(status)
         if silent_ms is not None:
             return Sight(clock_ms(), None, clock_ms() - silent_ms)
-        return Sight(clock_ms(), status.leader, None, self._observing.sampler.sample)
+        sampler = self._observing.sampler
+        return Sight(clock_ms(), status.leader, None, sampler.sample, sampler.snapshot)
 
     def _beat(self, status: ObserverStatus | None) -> None:
         if self._watcher.leads:

@@ -58,6 +58,8 @@ class Sight(NamedTuple):
     unreachable_since: int | None = None
     """In ms since 1970, by the watcher's clock."""
     quorum: QuorumSample | None = None
+    snapshot: tuple[int, int] | None = None
+    """The end of the newest snapshot that a controller offers, and when its last record was appended."""
 
 
 class MetadataWatcher:
@@ -390,7 +392,8 @@ class MetadataWatcher:
             return None
         at, known = self._appended
         waiting = max((_seq(each) for each in self._waiting), default=0)
-        leader, snapshot = sight.leader, self.maker.snapshot
+        leader = sight.leader
+        snapshot = max(filter(None, (sight.snapshot, self.maker.snapshot)), default=None)
         record = MetadataHeartbeat(
             v=METADATA_LOG_VERSION,
             cluster=self._cluster,

@@ -14,6 +14,7 @@ from controller_model.insight.loss import lose_each
 from controller_model.kafka import metadata_records as kafka
 from controller_model.kafka.cluster_facts import min_isr_of
 from controller_model.kafka.ids import NOWHERE, AsOf
+from controller_model.records.recent import FENCES_WINDOW_MS, fenced_within
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, TopicView
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
@@ -363,6 +364,31 @@ def test_records_in_any_order_are_data(operations: Sequence[Operation]) -> None:
     fold = KraftFold().feed(mixed)
     fold.views()
     assert fold.state.control.log.position.seq == cluster.end
+
+
+FENCING = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["register", "unfence", "fence", "fence", "stop"]), BROKERS),
+        st.tuples(st.just("lead"), st.just(3000), st.just(0), st.just(0)),
+    ),
+    min_size=5,
+    max_size=20,
+)
+
+
+@given(FENCING, FENCING, st.sampled_from([0, FENCES_WINDOW_MS - 1_000, FENCES_WINDOW_MS]))
+def test_brokers_that_were_fenced_together_are_counted(
+    before: Sequence[Operation], after: Sequence[Operation], later_ms: int
+) -> None:
+    """Of each epoch those within the window that have not registered again: as many as the epoch with the most has."""
+    cluster = cluster_of(before, elr=False)
+    cluster.now += later_ms
+    operate(cluster, after)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    for now in (cluster.now, cluster.now + FENCES_WINDOW_MS // 2, cluster.now + FENCES_WINDOW_MS):
+        recent = [epoch for at, epoch in cluster.fences.values() if at > now - FENCES_WINDOW_MS]
+        most = max(map(recent.count, recent), default=0)
+        assert fenced_within(fold.cluster.quorum.recent_fences, now) == most
 
 
 def test_time_passes_between_the_no_ops() -> None:

@@ -29,8 +29,8 @@ from controller_model.records.events import BrokerStarted, BrokerStopped, Leader
 from controller_model.sources.zookeeper.denied_paths import is_below
 from exporter.api import cluster_answers
 from exporter.api.insight_answers import safe_to_stop
+from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import problems_of
 from exporter.partitions.conditions import conditions_of
 from exporter.scrape.collector import Collector
 from kcm.queries.status_text import fleet, screen
@@ -273,9 +273,9 @@ def check_problems(shown: ClusterSnapshot, true: ClusterSnapshot, now: int) -> N
 def status_of(snapshot: ClusterSnapshot, now: int) -> str:
     """Return what `kcm status` prints of the cluster."""
     collector = Collector(lambda _: ReaderProgress(read_ms=0, watcher_ms=0))
-    answer = msgspec.to_builtins(
-        cluster_answers.detail(snapshot, collector.moment(snapshot, now), [])
-    )
+    moment = collector.moment(snapshot, now)
+    problems = problems_of(snapshot, moment, now, THRESHOLDS)
+    answer = msgspec.to_builtins(cluster_answers.detail(snapshot, moment, problems, []))
     answer["brokers"] = [
         msgspec.to_builtins(cluster_answers.broker_answer(b) | {"safe_to_stop": safe_to_stop(b)})
         for b in snapshot.brokers.values()

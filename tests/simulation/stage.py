@@ -19,10 +19,10 @@ from controller_model.fold import projection
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange
 from exporter.api import worker
+from exporter.api.problems import ClusterProblem, problems_of
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
 from exporter.live import page, page_answers
-from exporter.live.problems import ClusterProblem, problems_of
 from exporter.scrape import collector
 from exporter.scrape.collector import RenderedCluster
 from exporter.serve import main_loop

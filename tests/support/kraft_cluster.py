@@ -100,6 +100,8 @@ class KraftCluster:
         self.controller = -1
         self.log: list[Logged] = []
         self.brokers: dict[int, Broker] = {}
+        self.fences: dict[int, tuple[int, int]] = {}
+        """When, and in which epoch, each broker was fenced last that was not stopping and was not restarted since."""
         self.topics: dict[str, str] = {}
         self.parts: dict[str, dict[int, Part]] = {}
         self.min_isr: dict[str, int] = {}
@@ -157,6 +159,7 @@ class KraftCluster:
         if held is not None and not held.fenced:
             return
         self.brokers[broker] = Broker(self.end)
+        self.fences.pop(broker, None)
         end_point = kafka.EndPoint("PLAINTEXT", f"b{broker}", 9092, 0)
         dirs = self.brokers[broker].online_dirs
         self.write(
@@ -178,6 +181,8 @@ class KraftCluster:
         if held is None or held.fenced:
             return
         held.fenced = True
+        if not held.stopping:
+            self.fences[broker] = self.now, self.epoch
         changes = list(self._without(broker))
         self.write(*changes, kafka.BrokerRegistrationChange(broker, held.epoch, fenced=True))
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from tests.support.api_server import Served
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
 
 
-def kraft_served() -> tuple[Served, KraftCluster]:
-    """Return an exporter that shows a cluster: controller 3000, three brokers, of which 3 is fenced."""
+def kraft_served(stands_still_ms: int | None = None) -> tuple[Served, KraftCluster]:
+    """Return an exporter that shows a cluster: controller 3000, three brokers, of which 3 is fenced.
+
+    `stands_still_ms`: the leader answers so long after the high watermark last grew; None: it does not say.
+    """
     cluster = KraftCluster(elr=True)
     for broker in (1, 2, 3):
         cluster.register(broker)
@@ -16,7 +20,12 @@ def kraft_served() -> tuple[Served, KraftCluster]:
     cluster.fence(3)
     cluster.tick(2_000)
     watcher = Watcher(cluster)
-    fold = KraftFold().feed([*watcher.slices(), watcher.heartbeat()])
+    sample = None
+    if stands_still_ms is not None:
+        at = cluster.now + stands_still_ms
+        voter = QuorumReplica(3000, cluster.end, at, at)
+        sample = QuorumSample(at, 3000, cluster.epoch, cluster.end, (voter,))
+    fold = KraftFold().feed([*watcher.slices(), watcher.heartbeat(quorum=sample)])
     views = fold.views()
     last = views.pop("prod/cluster")
     served = Served()

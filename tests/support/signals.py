@@ -11,12 +11,14 @@ from dashboards.signals import (
     incidents,
     partitions,
     pipeline,
+    quorum,
     zookeeper,
 )
 from dashboards.signals.signal import Signal
 
 _HOMES = (
     controller,
+    quorum,
     zookeeper,
     partitions,
     brokers,
@@ -51,6 +53,8 @@ APPEARING = {
     ),
     "there is none while nothing is due, under way or wrong": (
         brokers.BROKER_GONE,
+        brokers.BROKER_NOT_REGISTERED,
+        brokers.BROKER_FENCED,
         brokers.BROKER_GONE_AT_MIN_ISR,
         brokers.BROKER_MENDABLE,
         first_screen.BROKERS_GONE_NOW,
@@ -65,6 +69,8 @@ APPEARING = {
         partitions.DELETION_AGE,
         partitions.REQUEST_AGE,
         pipeline.BLIND,
+        quorum.QUORUM_NOT_KNOWN,
+        quorum.UNKNOWN_RECORDS,
         partitions.TOPIC_OFFLINE,
         partitions.TOPIC_UNDER_MIN_ISR,
         partitions.TOPIC_UNDER_REPLICATED,

@@ -51,7 +51,7 @@ _NAMES: Mapping[DemoStep | DrillStep, str] = {
     DemoStep.KILL_FOLLOWER: """
         under_replicated at_min_isr under_replicated_unexplained under_replicated_at_min_isr
         brokers_down isr_shrinks_hour on_gone_brokers broker_leaders broker_imbalance
-        broker_imbalance_of_threshold broker_live broker_gone broker_gone_at_min_isr
+        broker_imbalance_of_threshold broker_live broker_gone broker_not_registered broker_gone_at_min_isr
         broker_in_sync broker_not_electable broker_unmendable broker_skew
         broker_isr_leaves_hour broker_absent broker_ends_hour broker_offline_if_lost
         broker_safe_to_stop broker_since incident_open incident incident_abnormal
@@ -68,7 +68,7 @@ _NAMES: Mapping[DemoStep | DrillStep, str] = {
         elections_long next_rebalance
     """,
     DemoStep.BRING_BACK: """
-        isr_expands_hour broker_electable broker_registrations_hour mendable_brokers
+        isr_expands_hour broker_electable broker_registrations_hour broker_bounces_hour mendable_brokers
         next_elected
     """,
     DemoStep.STALL: "",
@@ -122,6 +122,37 @@ UNMOVED: Mapping[str, str] = {
     "fold_restarts": "the drill kills the fold's process, whose counter starts again with it",
     "checkpoint_free": "there is no kubelet",
     "errors_hour": "only an error in the monitor's own code moves it",
+    **dict.fromkeys(
+        [
+            "commits_stopped",
+            "spare_voters",
+            "quorum_margin_lost",
+            "voters",
+            "voter_lag",
+            "controller_lag",
+            "controller_lag_records",
+            "quorum_not_known",
+            "candidacies_hour",
+            "committed_minute",
+            "snapshot_age",
+            "since_snapshot",
+            "feature_level",
+            "unknown_records",
+            "fences_recent",
+            "gone_registrations",
+            "isr_empty",
+            "with_elr",
+            "broker_fenced",
+            "broker_is_fenced",
+            "broker_shutting_down",
+            "broker_metadata_lag",
+            "broker_metadata_lag_records",
+            "broker_metadata_behind",
+            "broker_offline_dirs",
+        ],
+        "only a KRaft cluster has it",
+    ),
+    "recovering": "no step elects an unclean leader",
 }
 """The signals that no step moves, and why."""
 

@@ -48,7 +48,7 @@ By hand, in Grafana 10 or newer:
 1. *Connections*, *Data sources*, *Add new data source*, *Prometheus*: its URL, then *Save & test*. A data source that is there will do.
 2. *Dashboards*, *New*, *New folder*: `Kafka`.
 3. In the folder *New*, *Import*, *Upload dashboard JSON file*: `fleet.json`, then *Import*. No question follows: a board takes its data source from its own choice at the top.
-4. The same for `controller.json`, `partitions.json`, `balance.json`, `pipeline.json`. Import all: they link to each other by the tag `kafka-controller-monitor`, and by their uids, `kcm-fleet` and so on.
+4. The same for `controller.json`, `quorum.json`, `partitions.json`, `balance.json`, `pipeline.json`. Import all: they link to each other by the tag `kafka-controller-monitor`, and by their uids, `kcm-fleet` and so on.
 5. Open *Kafka Controller Monitor / Fleet*, choose the data source at the top, and one or all clusters. If the list of clusters is empty, this data source has no `kcm_cluster_up`: see the targets in Prometheus.
 
 A newer release is imported the same way: Grafana says that the uid exists, *Import (Overwrite)* replaces the board. What you changed in it is lost, so save a copy of yours under another name first.

@@ -1,7 +1,7 @@
 // The controller, since when, and its predecessors: as text and as a timeline.
 
 import { $, at, el, setChildren, setText, show, since } from "./dom.js";
-import { clock, count, duration, full, list, now, number, words } from "./format.js";
+import { clock, count, duration, full, now, number, words } from "./format.js";
 import { electionsWithin, timeline } from "./timeline.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -76,8 +76,8 @@ const FAILOVER = {
 };
 
 function facts(picture) {
-  const { controller, pending_writes: pending, log, migration, quorum } = picture;
-  if (controller === null) return [kraft(log, migration), ...ofQuorum(quorum)].filter(Boolean);
+  const { controller, pending_writes: pending, log, migration } = picture;
+  if (controller === null) return [kraft(log, migration)].filter(Boolean);
   const hasWork = !log.absent.includes("pending_writes");
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
@@ -100,24 +100,7 @@ function facts(picture) {
       ? fact("Writes under an old epoch", number(controller.stale_writes))
       : null,
     kraft(log, migration),
-    ...ofQuorum(quorum),
   ].filter(Boolean);
-}
-
-function ofQuorum(quorum) {
-  if (quorum === null) return [];
-  const level = quorum.features["metadata.version"];
-  return [
-    fact("Voters", quorum.voters.length ? list(quorum.voters) : "not known"),
-    fact("Candidates not elected", number(quorum.candidacies)),
-    quorum.high_watermark === null
-      ? null
-      : fact("Committed up to", `${number(quorum.high_watermark)}, known at ${clock(quorum.high_watermark_since)}`),
-    level === undefined ? null : fact("metadata.version", number(level)),
-    quorum.unreachable_since === null
-      ? null
-      : fact("Controllers", `none has answered since ${clock(quorum.unreachable_since)}`),
-  ];
 }
 
 function kraft(log, migration) {

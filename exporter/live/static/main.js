@@ -15,6 +15,7 @@ import { showIncidents } from "./incidents.js";
 import { showPartitions } from "./partitions.js";
 import { showPipeline, trustText } from "./pipeline.js";
 import { doubtAbout, headline, seenUntil, showProblems, wellText } from "./problems.js";
+import { showQuorum } from "./quorum.js";
 
 const ANNOUNCE_INTERVAL_MS = 10_000; // so that a screen reader reads what is new and does not speak every second
 
@@ -126,6 +127,7 @@ function showCluster(picture, { trust, reasons }) {
   seen.shown = picture;
   showController(picture);
   showPendingWrites(picture);
+  showQuorum(picture);
   showPartitions(picture);
   showFlapping(picture);
   showAdvice(picture);

@@ -16,6 +16,7 @@
     'kcm-fleet.json': std.parseJson(linked(importstr 'dashboards/fleet.json')),
     'kcm-partitions.json': std.parseJson(linked(importstr 'dashboards/partitions.json')),
     'kcm-pipeline.json': std.parseJson(linked(importstr 'dashboards/pipeline.json')),
+    'kcm-quorum.json': std.parseJson(linked(importstr 'dashboards/quorum.json')),
   },
   prometheusAlerts+:: { groups+: std.parseYaml(linked(importstr 'rules/kafka-controller-monitor.yaml')).groups },
 }

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from controller_model.records.views import Counts
+from exporter.api.problems import ClusterProblem, problems_of
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import ClusterProblem, problems_of
 from tests.component.page.live_desk import Desk, fleet, row_of, texts
 from tests.support.api_server import Served
 from tests.support.samples import (

@@ -5,6 +5,7 @@ The exporter's own rendering of both states, and what the parts say of themselve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,13 +15,16 @@ from prometheus_client.exposition import generate_latest
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import ReaderProgress, Stage
 from controller_model.records.incidents import IncidentsSummary
+from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.pending_writes import (
     ControllerHealth,
     PendingWriteKind,
     PendingWrites,
 )
+from controller_model.records.quorum import Fence, QuorumView, RegisteredController
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import (
+    ABSENT_IN_KRAFT,
     BrokerView,
     ClusterCounters,
     ClusterView,
@@ -31,6 +35,7 @@ from controller_model.records.views import (
     ResyncWanted,
     TopicView,
 )
+from controller_model.records.visibility import visible_cluster
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import Format
@@ -142,7 +147,7 @@ def well() -> dict[str, ClusterSnapshot]:
         pending_writes=PendingWrites(health=ControllerHealth.NOT_NEEDED),
     )
     brokers = (_broker(0, leaders=20), _broker(1, leaders=20))
-    return {"prod": _snapshot(view, *brokers)}
+    return {"prod": _snapshot(view, *brokers), "kraft": _kraft_well()}
 
 
 def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnapshot]:
@@ -204,7 +209,94 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
     return {
         "prod": _snapshot(view, troubled, gone, beside, topics=(lost, behind, risky)),
         "other": _snapshot(other),
+        "kraft": _kraft_ill(is_sampled=session is SessionState.CONNECTED),
     }
+
+
+def _kraft(
+    behind_ms: Mapping[int, int],
+    *brokers: BrokerView,
+    counts: Mapping[str, int],
+    quorum: Mapping[str, Any],
+    **fields: Any,
+) -> ClusterSnapshot:
+    """Return a KRaft cluster with voters 3000 to 3002, of which the first leads, and observer 3003."""
+    at = T0 + 60_000
+
+    def replica(node: int) -> QuorumReplica:
+        behind = behind_ms.get(node, 0)
+        return QuorumReplica(node, 900 - behind // 500, at, at - behind)
+
+    sample = QuorumSample(
+        at,
+        3000,
+        7,
+        900,
+        tuple(map(replica, (3000, 3001, 3002))),
+        tuple(map(replica, (3003, 11, 12))),
+    )
+    known: dict[str, Any] = {
+        "end": 900,
+        "high_watermark": 900,
+        "high_watermark_since": at,
+        "leader": 3000,
+        "leader_epoch": 7,
+        "voters": (3000, 3001, 3002),
+        "controllers": dict.fromkeys((3000, 3001, 3002, 3003), RegisteredController()),
+        "features": {"metadata.version": 25},
+        "snapshot_end": 800,
+        "snapshot_at": T0,
+        "sample": sample,
+    }
+    usual: dict[str, Any] = {
+        "controller": ControllerView(
+            id=3000, epoch=7, elected_at=T0, elections=1, failover=None, stale_writes=None
+        )
+    }
+    view = cluster_view(
+        "kraft",
+        counts=Counts(**{"topics": 2, "partitions": 40, "isr_empty": 0, "with_elr": 0, **counts}),
+        quorum=QuorumView(**{**known, **quorum}),
+        log=log_view(absent=ABSENT_IN_KRAFT, session=None, session_since=None),
+        rebalance=RebalanceSummary(threshold_percentage=None),
+        brokers_live=(11, 12),
+        brokers_known=(11, 12, 13),
+        **usual | fields,
+    )
+    return _snapshot(visible_cluster(view), *brokers)
+
+
+def _kraft_well() -> ClusterSnapshot:
+    brokers = [
+        _broker(each, fenced=False, log_dirs_offline=0, ends={"fenced": 0}) for each in (11, 12, 13)
+    ]
+    return _kraft({}, *brokers, counts={}, quorum={})
+
+
+def _kraft_ill(*, is_sampled: bool) -> ClusterSnapshot:
+    """Return the KRaft cluster with every kind of problem; the leader answers DescribeQuorum at first."""
+    known: dict[str, Any] = {
+        "high_watermark_since": T0,
+        "high_watermark": 905,
+        "end": 905,
+        "candidacies": 4,
+        "recent_fences": tuple(Fence(T0, each, 7) for each in (11, 12, 13)),
+        "snapshot_at": T0 - 20_000_000,
+        "snapshot_end": 700,
+        "controllers": dict.fromkeys((3000, 3009), RegisteredController()),
+        "features": {"metadata.version": 27},
+        "unknown": {"30:0": 1},
+        "voters": (3000, 3001, 3002, 3004),
+        "leader_epoch": 7 if is_sampled else 8,
+    }
+    brokers = [
+        _broker(11, fenced=False, log_dirs_offline=1, ends={"fenced": 3}),
+        _broker(12, fenced=False, shutting_down=True, log_dirs_offline=0, ends={"fenced": 0}),
+        _broker(13, live=False, fenced=True, since=1, ends={"fenced": 0}),
+    ]
+    counts = {"isr_empty": 2, "with_elr": 5, "recovering": 1, "offline": 2}
+    behind = {3001: 50_000, 3002: 60_000, 3003: 9_000, 11: 40_000, 12: 2_000}
+    return _kraft(behind, *brokers, counts=counts, quorum=known)
 
 
 _LOG_COUNTERS = (
@@ -233,7 +325,9 @@ def _snapshot(
         name=view.cluster,
         partition=0,
         view=view,
-        brokers={broker.id: msgspec.structs.replace(broker) for broker in brokers},
+        brokers={
+            broker.id: msgspec.structs.replace(broker, cluster=view.cluster) for broker in brokers
+        },
         topics={topic.name: topic_entry(topic) for topic in topics},
     )
 

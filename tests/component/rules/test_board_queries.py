@@ -20,7 +20,13 @@ from typing import Any
 import pytest
 
 from dashboards.boards.boards import BOARDS, Board, render
-from dashboards.signals.first_screen import STALE
+from dashboards.signals.first_screen import (
+    NOT_IN_KRAFT,
+    STALE,
+    unless_in_kraft,
+    unless_stale,
+    while_followed,
+)
 from kcm.servers.prometheus import Prometheus
 from kcm.servers.supervisor import Supervisor
 from tests.component.rules.board_history import (
@@ -117,10 +123,10 @@ def asked(supervisor: Supervisor, tmp_path_factory: pytest.TempPathFactory) -> I
     server.stop()
 
 
-def _chosen(expr: str) -> str:
-    """Return the expression with the choice 'prod, all brokers', of the fleet 'all clusters'."""
+def _chosen(expr: str, cluster: str = "prod") -> str:
+    """Return the expression with the choice of a cluster and all brokers, of the fleet 'all clusters'."""
     return (
-        expr.replace('cluster="$cluster"', 'cluster="prod"')
+        expr.replace('cluster="$cluster"', f'cluster="{cluster}"')
         .replace('cluster=~"$cluster"', 'cluster=~".+"')
         .replace("$broker", ".+")
         .replace("$job", ".*")
@@ -128,12 +134,17 @@ def _chosen(expr: str) -> str:
     )
 
 
+def _of(made: Board) -> str:
+    """Return the cluster that a board is about: only the board Quorum has nothing to show of one in ZooKeeper."""
+    return "kraft" if made.name == "quorum" else "prod"
+
+
 @pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
 def test_every_query_of_a_board_returns_data(asked: Asked, made: Board) -> None:
     """No panel stays empty: each query, sent as Grafana sends it, returns data at some time."""
     for panel in json.loads(render(made))["panels"]:
         for target in panel.get("targets", []):
-            expr = _chosen(target["expr"])
+            expr = _chosen(target["expr"], _of(made))
             if target["instant"]:
                 shown: list[Any] = [asked.at(expr, moment) for moment in asked.moments]
             else:
@@ -141,8 +152,40 @@ def test_every_query_of_a_board_returns_data(asked: Asked, made: Board) -> None:
             assert any(shown), f"{panel['title']}: {expr}"
 
 
+@pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
+def test_a_figure_that_kraft_does_not_have_says_so(asked: Asked, made: Board) -> None:
+    """A figure of ZooKeeper's alone is "not in KRaft" there, be the cluster well or ill, and never 0 or nothing."""
+    by_query = {
+        form.on_board(): signal
+        for signal in SIGNALS.values()
+        if signal.only_in_zookeeper
+        for form in (
+            unless_in_kraft(signal),
+            unless_stale(unless_in_kraft(signal)),
+            unless_in_kraft(while_followed(signal)),
+        )
+    }
+    for panel in json.loads(render(made))["panels"]:
+        for target in panel.get("targets", []):
+            expr = target["expr"].replace(', job=~"$job", instance=~"$instance"', "")
+            named = by_query.get(expr)
+            for moment in asked.moments[:2]:
+                values = asked.at(_chosen(target["expr"], "kraft"), moment).values()
+                if named is not None:
+                    assert list(values) == [NOT_IN_KRAFT], panel["title"]
+                elif panel["type"] == "stat":
+                    assert NOT_IN_KRAFT not in values, panel["title"]
+
+
 OF_NOTHING = {"not_served"}
 """Signals of a cluster that nobody serves: this one is served all the time."""
+
+OF_KRAFT = {
+    *("broker_fenced", "broker_is_fenced", "broker_shutting_down", "broker_offline_dirs"),
+    *("broker_metadata_lag", "broker_metadata_lag_records", "broker_metadata_behind"),
+    *("isr_empty", "with_elr", "recovering"),
+}
+"""Signals whose metrics only a KRaft cluster has, besides those of its quorum."""
 
 
 @pytest.mark.parametrize("name", sorted(SIGNALS.keys() - OF_NOTHING))
@@ -152,7 +195,11 @@ def test_every_signal_changes_when_its_failure_happens(asked: Asked, name: str) 
     That an age grows is no change; what it is counted from must be another moment.
     """
     signal = SIGNALS[name]
-    expr = _chosen((signal.for_fleet() if "cluster" in name else signal).on_board())
+    of_quorum = "kafka_quorum_" in signal.expr or name in OF_KRAFT
+    expr = _chosen(
+        (signal.for_fleet() if "cluster" in name else signal).on_board(),
+        "kraft" if of_quorum else "prod",
+    )
     shown = [
         {
             labels: round(without_clock(expr, value, moment), 2)
@@ -196,7 +243,7 @@ def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
     trouble = SIGNALS["trouble"].for_fleet()
     shown = asked.at(_chosen(trouble.on_board()), asked.moments[-1])
     by_cluster = {json.loads(labels)["cluster"]: value for labels, value in shown.items()}
-    assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "other": 0}
+    assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "kraft": 4, "other": 0}
 
 
 def test_gone_brokers_are_stale_while_the_figures_are(asked: Asked) -> None:

@@ -16,15 +16,23 @@ import pytest
 from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import ReaderProgress, Stage
+from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
+from controller_model.records.quorum import Fence, QuorumView, RegisteredController
 from controller_model.records.recommendations import RebalanceSummary
-from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
+from controller_model.records.views import (
+    ABSENT_IN_KRAFT,
+    BrokerView,
+    ControllerView,
+    Counts,
+    Failover,
+)
 from dashboards.alerts.rules import ALERTS
+from exporter.api.problems import AlertState, problems_of
 from exporter.core.alert_settings import changed_thresholds
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import Format
-from exporter.live.problems import AlertState, problems_of
 from exporter.scrape.collector import Collector
 from pipeline.settings import load
 from tests.component.chart.chart import (
@@ -51,7 +59,6 @@ NOT_JUDGED = {
     "KafkaUncleanLeaderElection": "growth within an hour: the events list it",
     "KafkaReassignmentStuck": "growth within hours: the board on partitions shows it",
     "KafkaBrokerBouncing": "growth within an hour: the events list it",
-    "KafkaLogDirFailed": "growth within an hour: the events list it",
     "KafkaLeadersCannotReturn": "the page lists no advice that nobody can follow",
     "KafkaLeadersSkewed": "the assignment's, for hours: the board on balance shows it",
     "KcmNotServed": "nobody serves a page then",
@@ -117,6 +124,58 @@ def requested(since_s: int) -> Case:
     return Case({"pending": msgspec.structs.replace(cluster_view().pending, oldest_request_at=at)})
 
 
+def quorum(
+    behind_ms: Mapping[int, int] = MappingProxyType({}), *, at: int = NOW - 1_000, **fields: Any
+) -> Case:
+    """Return a KRaft cluster whose leader has led since 0, with three voters of which these are so far behind.
+
+    1 leads. Brokers 11 and 12 are live, and 13 is fenced, with no replicas.
+    """
+    known: dict[str, Any] = {
+        "voters": (1, 2, 3),
+        "leader": 1,
+        "leader_epoch": 7,
+        "high_watermark": 90,
+        "high_watermark_since": at,
+        "sample": QuorumSample(
+            at,
+            1,
+            7,
+            90,
+            tuple(QuorumReplica(id_, 90, at, at - behind_ms.get(id_, 0)) for id_ in (1, 2, 3)),
+            tuple(QuorumReplica(id_, 90, at, at - behind_ms.get(id_, 0)) for id_ in (11, 12)),
+        ),
+        "snapshot_at": NOW - 3_600_000,
+    }
+    view = {
+        "quorum": QuorumView(**known | fields),
+        "controller": ControllerView(id=1, epoch=7, elected_at=0),
+        "brokers_live": (11, 12),
+        "brokers_known": (11, 12, 13),
+        "log": log_view(absent=ABSENT_IN_KRAFT, session=None),
+    }
+    fenced = broker_view(13, live=False, fenced=True, replicas=0, since=NOW - 1_000)
+    return Case(view, (broker_view(11, fenced=False), broker_view(12, fenced=False), fenced))
+
+
+def of_kraft_broker(**fields: Any) -> Case:
+    """Return a KRaft cluster with such a broker 13."""
+    case = quorum()
+    return case._replace(brokers=(*case.brokers[:2], broker_view(13, **fields)))
+
+
+def with_counts(case: Case, **fields: Any) -> Case:
+    """Return a case with so many partitions."""
+    return case._replace(fields={**case.fields, **counts(**fields).fields})
+
+
+def fences(*ago_s: int) -> tuple[Fence, ...]:
+    """Return fences of as many brokers so long ago, in one epoch."""
+    return tuple(Fence(NOW - each * 1_000, number, 7) for number, each in enumerate(ago_s))
+
+
+DAY = 86_400_000
+REGISTERED = RegisteredController()
 GONE = {"live": False, "replicas": 3, "since": 0}
 RECOMMENDED = {"rebalance": RebalanceSummary(recommendation=1)}
 IMBALANCED = {"imbalance_ratio": 0.11, "preferred_electable": 2}
@@ -164,6 +223,44 @@ CASES = {
     "waits-for-deletion": deleting(899),
     "waits-longer": deleting(1_000),
     "deletion-stuck": deleting(1300),
+    "quorum-well": quorum(snapshot_at=NOW),
+    "commits-stopped": quorum(high_watermark_since=NOW - 60_000),
+    "commits-slow": quorum(high_watermark_since=NOW - 10_999),
+    "voter-at-limit": quorum({2: 10_000}),
+    "voter-behind": quorum({2: 10_001}),
+    "standby-behind": quorum({2: 0}, controllers={1: REGISTERED}),
+    "voter-that-leads-since": quorum({1: 60_000}),
+    "voters-lost": quorum({2: 60_000, 3: 900_000}),
+    "pair-of-voters": quorum(
+        voters=(1, 2),
+        sample=QuorumSample(
+            NOW, 1, 7, 90, (QuorumReplica(1, 90, NOW, NOW), QuorumReplica(2, 90, NOW, NOW))
+        ),
+    ),
+    "sample-of-the-past": quorum(at=NOW - 601_000, leader_epoch=8),
+    "never-sampled": quorum(sample=None),
+    "two-fences": quorum(recent_fences=fences(1, 2)),
+    "fence-storm": quorum(recent_fences=fences(1, 2, 599)),
+    "fence-storm-past": quorum(recent_fences=fences(1, 2, 601)),
+    "fences-of-two-epochs": quorum(
+        recent_fences=(*fences(1, 2), Fence(NOW, 9, 6))
+    ),
+    "broker-metadata-behind": quorum({11: 31_000}),
+    "broker-metadata-at-limit": quorum({11: 30_000}),
+    "snapshot-old": quorum(snapshot_at=NOW - 3 * 3_600_000 - 400_000),
+    "snapshot-at-limit": quorum(snapshot_at=NOW - 3 * 3_600_000),
+    "isr-empty": with_counts(quorum(), isr_empty=2),
+    "elr": with_counts(quorum(), isr_empty=0, with_elr=2),
+    "recovering": with_counts(quorum(), recovering=1),
+    "fenced": of_kraft_broker(live=False, fenced=True, replicas=4, since=0),
+    "unregistered": of_kraft_broker(live=False, fenced=None, replicas=4, since=0),
+    "dirs-offline": of_kraft_broker(fenced=False, log_dirs_offline=1),
+    "registered-and-gone": of_kraft_broker(
+        live=False, fenced=True, replicas=0, since=NOW - DAY - 1
+    ),
+    "registered-and-away": of_kraft_broker(live=False, fenced=True, replicas=0, since=NOW - DAY),
+    "controller-gone": quorum(controllers={1: REGISTERED, 2: REGISTERED, 9: REGISTERED}),
+    "quorum-without-leader": quorum(at=NOW - 601_000, leader=-1, leader_epoch=8),
     "blind": log(session=SessionState.LOST, session_since=0),
     "behind": Case(reading={"watcher_ms": 300_000}),
     "hardly-behind": Case(reading={"watcher_ms": 25_000}),

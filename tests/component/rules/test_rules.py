@@ -17,6 +17,7 @@ from tests.component.rules import (
     rule_stories_monitor,
     rule_stories_partitions,
     rule_stories_parts,
+    rule_stories_quorum,
 )
 from tests.component.rules.promtool import NEEDS_PROMTOOL, RULES, play, promtool
 from tests.component.rules.rule_stories import Proves, Story
@@ -29,6 +30,7 @@ STORIES = (
     *rule_stories_brokers.STORIES,
     *rule_stories_monitor.STORIES,
     *rule_stories_parts.STORIES,
+    *rule_stories_quorum.STORIES,
 )
 
 _ALERTS = {alert.name: alert for alert in ALERTS}

@@ -14,8 +14,8 @@ from controller_model.metrics.catalogue import CLUSTER_METRICS
 from controller_model.records.changes import ChangeKind
 from controller_model.records.completeness import ReaderProgress
 from controller_model.records.events import BrokerStarted, ControllerElected, LeadersElected
+from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import problems_of
 from exporter.scrape.collector import Collector
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.zookeeper import ZooKeeper

@@ -24,7 +24,7 @@ def test_the_committed_files_are_in_step() -> None:
 def test_all_files_are_written(written: Path) -> None:
     """The dashboards and the rules are where the chart looks for them, and the mixin beside them."""
     found = {str(path.relative_to(written)) for path in written.rglob("*") if path.is_file()}
-    boards = ("fleet", "controller", "partitions", "balance", "pipeline")
+    boards = ("fleet", "controller", "quorum", "partitions", "balance", "pipeline")
     assert found == {
         "rules/kafka-controller-monitor.yaml",
         "mixin.libsonnet",

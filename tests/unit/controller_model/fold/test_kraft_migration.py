@@ -19,8 +19,8 @@ from controller_model.records.events import (
     StaleControllerWrite,
 )
 from controller_model.records.views import ClusterView
+from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import problems_of
 from exporter.scrape.collector import Collector
 from rehearsal.rehearse import CannotRehearseError, rehearse
 from rehearsal.steps import read_step

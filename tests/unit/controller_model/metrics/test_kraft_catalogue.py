@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -139,16 +142,16 @@ def test_fenced_brokers_and_candidacies_are_figures() -> None:
     shown = [of_broker("kafka_broker_fenced", VIEWS[f"prod/broker/{each}"]) for each in (1, 3)]
     assert shown == [[((), 0)], [((), 1)]]
     assert of_cluster("kafka_quorum_candidacies_total", VIEW) == [((), 1)]
-    assert of_cluster("kafka_controller_active", VIEW) == [(("3000",), 1)]
+    assert of_cluster("kafka_controller_active", VIEW) == [(("", "3000"), 1)]
     levels = of_cluster("kafka_quorum_feature_level", VIEW)
     assert (("metadata.version",), 25) in levels
 
 
 def test_the_lag_is_that_of_the_leader_that_leads() -> None:
     """An offset that the leader does not know has no sample; an answer of a past epoch is no lag of now."""
-    name = "kafka_quorum_replica_lag_records"
-    expected = [(("3000", "voter"), 0), (("3001", "voter"), 5), (("2", "observer"), 2)]
-    assert of_cluster(name, VIEW) == expected
+    of_voters, of_brokers = "kafka_quorum_replica_lag_records", "kafka_broker_metadata_lag_records"
+    assert of_cluster(of_voters, VIEW) == [(("3000", "voter"), 0), (("3001", "voter"), 5)]
+    assert of_cluster(of_brokers, VIEW) == [(("2",), 2)]
     cluster, fold = a_cluster()
     cluster.tick(500)
     watcher = Watcher(cluster)
@@ -156,8 +159,27 @@ def test_the_lag_is_that_of_the_leader_that_leads() -> None:
     silent = watcher.heartbeat(unreachable_since=cluster.now)
     for beat in (past, silent):
         view = fold.feed([beat]).cluster
-        assert of_cluster(name, view) == []
+        assert of_cluster(of_voters, view) == of_cluster(of_brokers, view) == []
+        assert of_cluster("kafka_quorum_spare_voters", view) == []
+        assert of_cluster("kafka_quorum_commits_stopped", view) == []
         assert of_cluster("kafka_quorum_sample_timestamp_seconds", view) != []
+
+
+def test_a_replica_that_was_never_caught_up_is_behind_since_the_election() -> None:
+    """A live broker that the leader does not know has not fetched since then either, for 5 minutes at least."""
+    name = "kafka_broker_metadata_lag_seconds"
+    assert of_cluster("kafka_quorum_replica_lag_seconds", VIEW) == [
+        (("3000", "voter"), 0),
+        (("3001", "voter"), 0.9),
+    ]
+    assert of_cluster(name, VIEW) == [(("1",), 2), (("2",), 0), (("3",), 2)]
+    cluster, fold = a_cluster()
+    cluster.tick(3_600_000)
+    watcher = Watcher(cluster)
+    first, *others = watcher.slices(first=fold.state.control.log.position.seq)
+    beat = watcher.heartbeat(quorum=a_sample(cluster))
+    view = fold.feed([first, *others, beat]).cluster
+    assert of_cluster(name, view) == [(("1",), 300), (("2",), 0), (("3",), 3602)]
 
 
 def test_a_controller_that_a_snapshot_does_not_name_is_not_a_missing_one() -> None:
@@ -167,3 +189,13 @@ def test_a_controller_that_a_snapshot_does_not_name_is_not_a_missing_one() -> No
     view = KraftFold().feed(records).cluster
     assert of_cluster("kafka_controller_id", view) == []
     assert of_cluster("kafka_controller_active", view) == []
+
+
+OF_ZOOKEEPER = re.compile(r"ZooKeeper|znode|/controller|/brokers|/admin|resync|reconciliation")
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+def test_help_is_true_of_both_kinds_of_clusters(metric: Metric[Any]) -> None:
+    """Where it speaks of ZooKeeper's things, or a KRaft cluster has no such figure, it says what holds in KRaft."""
+    if metric.name in WITHOUT_MEANING or OF_ZOOKEEPER.search(metric.help):
+        assert re.search(r"KRaft|metadata log|quorum", metric.help), metric.help

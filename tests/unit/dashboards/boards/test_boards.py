@@ -18,6 +18,7 @@ from dashboards.signals.first_screen import (
     FIGURES_STALE,
     STALE,
     STALE_MEANING,
+    unless_in_kraft,
     unless_stale,
     while_followed,
 )
@@ -136,7 +137,16 @@ def test_a_panel_says_the_meaning_the_normal_value_and_the_first_action(
 
 def _as_shown(signal: Signal) -> tuple[Signal, ...]:
     """Return a signal in each form in which panels query it."""
-    return (signal, unless_stale(signal), while_followed(signal))
+    shown = (signal, unless_stale(signal), while_followed(signal))
+    if not signal.only_in_zookeeper:
+        return shown
+    marked = unless_in_kraft(signal)
+    return (
+        *shown,
+        marked,
+        unless_stale(marked),
+        unless_in_kraft(while_followed(signal)),
+    )
 
 
 def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
@@ -291,7 +301,7 @@ def test_only_the_pipeline_board_selects_job_and_instance() -> None:
 
 
 SHOWN_WHILE_FIGURES_ARE_STALE = {
-    *("Follows ZooKeeper", "Incomplete or divergent", "Watcher's session"),
+    *("Follows the cluster", "Incomplete or divergent", "Watcher's session"),
     *("Paths that may not be read", "In trouble", "Without a controller", "Not followed"),
 }
 """Panels that are not shown as stale while figures are stale, or that count clusters."""

@@ -27,6 +27,7 @@ from dashboards.signals.signal import (
     newest,
 )
 from tests.support.signals import SIGNALS
+from tests.unit.controller_model.metrics.test_kraft_catalogue import WITHOUT_MEANING
 from tools.docs.parts_metrics import (
     described,
     exporter_registry,
@@ -144,6 +145,16 @@ def test_the_runbook_of_a_signal_is_one_of_an_alert(signal: Signal) -> None:
 def test_the_signal_of_an_alert_links_to_a_runbook(alert: Alert) -> None:
     """Who sees the figure of an alert on a board finds the same runbook; KcmBehindForLong has that of KcmBehind."""
     assert alert.signal.runbook == alert.name.removesuffix("ForLong")
+
+
+@_each_signal
+def test_a_signal_that_kraft_does_not_have_says_so(signal: Signal) -> None:
+    """A figure all of whose metrics have no meaning in KRaft is marked, so that no panel shows nothing, or none, of it."""
+    named = metrics_in(signal.expr) - {COUNTERS_SINCE, FOLDED, "kcm_cluster_incomplete"}
+    of_zookeeper = {each for each in named if each.startswith("kcm_watcher_zookeeper_")}
+    # The server in use is a label of a metric that both have.
+    of_zookeeper |= (WITHOUT_MEANING | {"kcm_cluster_watcher_info"}) & named
+    assert signal.only_in_zookeeper == (of_zookeeper == named), named
 
 
 def test_names_of_signals_are_unique() -> None:

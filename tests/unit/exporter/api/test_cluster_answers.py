@@ -51,7 +51,7 @@ def test_no_integer_exceeds_two_to_the_53() -> None:
     event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
     moment = Moment(completeness=assess(view, FRESH, T0), behind_ms={}, vacant_ms=0)
     events = [cluster_answers.event(event), cluster_answers.event(elected(1))]
-    body = cluster_answers.detail(store.clusters["prod"], moment, events)
+    body = cluster_answers.detail(store.clusters["prod"], moment, [], events)
     msgspec.json.encode(body)
     assert max(integers(body)) < LARGEST_SAFE
     assert body["log"]["read_zxid"] == str(huge)

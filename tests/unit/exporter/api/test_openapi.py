@@ -40,7 +40,7 @@ _SMALL = """
     leader_and_isr_partitions kraft_controller leader_before metadata_epoch pending_writes replicas_before stop_replica stop_replica_partitions
     update_metadata update_metadata_after_isr_changes zookeeper_writes
     begins end high_watermark log_end_offset offset snapshot_end
-    candidacies isr_empty log_dirs_offline possible_elections recovering replica_id unknown voters with_elr zk_migration_state
+    candidacies isr_empty log_dirs_offline ms node possible_elections records recovering replica_id spare_voters unknown voters with_elr zk_migration_state
     """
 SMALL = frozenset(_SMALL.split()) | {*ClusterCounters.__struct_fields__}
 """Ids and epochs of Kafka that are 32-bit integers there, counts, and places in a log."""

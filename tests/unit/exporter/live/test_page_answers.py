@@ -15,12 +15,12 @@ import structlog
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import LATE_MS, Stage
 from controller_model.records.views import ControllerView, Counts
+from exporter.api.problems import ClusterProblem, problems_of
 from exporter.core.records import ClusterSnapshot
 from exporter.live import page_answers
 from exporter.live.page import read_files, version_of
 from exporter.live.page_answers import PATH, PageAnswers, _PollRate
 from exporter.live.picture import cluster_picture
-from exporter.live.problems import ClusterProblem, problems_of
 from tests.support.api_server import Served
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected
 

@@ -10,9 +10,9 @@ from controller_model.insight.thresholds import THRESHOLDS
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.views import ControllerView, Counts
+from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row
-from exporter.live.problems import problems_of
 from tests.support.samples import T0, cluster_view, log_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)

@@ -206,7 +206,7 @@ def test_isr_leave_minutes_expire_from_their_window() -> None:
 
 def a_quorum() -> QuorumView:
     """Return a quorum of one voter of which all is known."""
-    voter = QuorumReplica(3000, 9, T0, T0)
+    voter, broker = QuorumReplica(3000, 9, T0, T0), QuorumReplica(0, 9, T0, T0)
     return QuorumView(
         high_watermark=9,
         high_watermark_since=T0,
@@ -214,7 +214,7 @@ def a_quorum() -> QuorumView:
         leader_epoch=1,
         voters=(3000,),
         features={"metadata.version": 25},
-        sample=QuorumSample(T0, 3000, 1, 9, (voter,)),
+        sample=QuorumSample(T0, 3000, 1, 9, (voter,), (broker,)),
         snapshot_end=4,
         snapshot_at=T0,
         unknown={"30:0": 1},

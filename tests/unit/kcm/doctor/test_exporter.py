@@ -24,7 +24,7 @@ def reported(completeness: Completeness = LIVE, folded_at: int = T0, **log: Any)
     view = cluster_view(folded_at=folded_at, log=log_view(**log))
     snapshot = ClusterSnapshot(name="prod", partition=0, view=view, brokers={}, topics={})
     moment = Moment(completeness=completeness, behind_ms={}, vacant_ms=0)
-    return msgspec.to_builtins(cluster_answers.detail(snapshot, moment, []))
+    return msgspec.to_builtins(cluster_answers.detail(snapshot, moment, [], []))
 
 
 def levels(answer: Any, now: int = T0) -> dict[str, str]:

@@ -26,16 +26,35 @@ def test_the_status_says_nothing_of_what_does_not_exist() -> None:
     assert quorum in text
     (fenced,) = [line for line in text.splitlines() if line.startswith("3 b3")]
     assert fenced.split()[2] == "fenced"
-    for words in ("not known", "waiting", "its work", "failover", "foreign", "pending"):
+    for words in ("not known", "waiting", "its work", "failover", "foreign", "pending write"):
         assert words not in text, words
 
 
 def test_commits_that_stand_still_are_shown_with_their_age() -> None:
     """The high watermark of a quorum grows with each no-op: one that has not moved for long is no healthy one."""
+    for still_ms, words in ((0, ""), (9_999, ""), (10_000, ", and no further for 1 min")):
+        served, cluster = kraft_served(still_ms)
+        answer = read_status(api_of(served), None)
+        shown = text_of(screen(answer, [], cluster.now + 60_000))
+        assert "voters [3000], none may be lost, candidacies 0" in shown
+        assert f"committed up to {cluster.end}{words}\n" in shown
+        problem = (
+            "critical    A leader answers, and nothing is committed to the metadata log for 1 min"
+        )
+        assert (problem in shown) == bool(words)
+
+
+def test_problems_come_first_with_the_alerts_on_them() -> None:
+    """They are those of the live page, critical ones first; one whose alert has not fired yet is pending."""
     served, cluster = kraft_served()
     answer = read_status(api_of(served), None)
-    assert f"committed up to {cluster.end} for 1 min\n" in text_of(
-        screen(answer, [], cluster.now + 60_000)
+    lines = text_of(screen(answer, [], cluster.now)).splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("cluster "))
+    shown = lines[begin + 1 : begin + 1 + len(answer["problems"])]
+    assert [line.split()[0] for line in shown] == [p["severity"] for p in answer["problems"]]
+    assert (
+        "warning     Broker 3 is fenced; 6 replicas there for 2 s (KafkaBrokerFenced, pending)"
+        in shown
     )
 
 

@@ -10,17 +10,19 @@ import pytest
 from controller_model.insight.thresholds import THRESHOLDS
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
+from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
+from controller_model.records.quorum import Fence, QuorumView
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
-from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import (
+from exporter.api.problems import (
     AlertState,
     ClusterProblem,
     ProblemSeverity,
     problems_of,
     severity_of,
 )
+from exporter.core.records import ClusterSnapshot
 from exporter.scrape.collector import Collector
 from tests.support.samples import T0, broker_view, cluster_view, log_view
 
@@ -282,3 +284,82 @@ def test_a_topic_deletion_that_is_stuck_is_a_problem() -> None:
     assert judged_of(controller=migrating, log=log_view(kraft_since=T0)) == {
         "KafkaMigratingToKraft": AlertState.FIRING
     }
+
+
+def kraft(
+    voter_ms: int = 0, broker_ms: int = 0, *brokers: BrokerView, **fields: Any
+) -> ClusterSnapshot:
+    """Return a KRaft cluster with voters 1 to 3, of which 1 leads and 2 is so far behind, and broker 11."""
+    sample = QuorumSample(
+        T0,
+        1,
+        7,
+        90,
+        (
+            QuorumReplica(1, 90, T0, T0),
+            QuorumReplica(2, 90, T0, T0 - voter_ms),
+            QuorumReplica(3, 90, T0, T0),
+        ),
+        (QuorumReplica(11, 90, T0, T0 - broker_ms),),
+    )
+    known: dict[str, Any] = {"leader": 1, "leader_epoch": 7, "voters": (1, 2, 3), "sample": sample}
+    known |= {"high_watermark": 90, "high_watermark_since": T0}
+    return snapshot(
+        broker_view(11, fenced=False),
+        *brokers,
+        quorum=QuorumView(**known | fields),
+        controller=ControllerView(id=1, epoch=7, elected_at=0),
+        brokers_live=(11,),
+        brokers_known=(11, 12),
+        counts=Counts(under_min_isr=0),
+    )
+
+
+FENCED: dict[str, Any] = {"live": False, "fenced": True, "replicas": 4}
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (kraft(), []),
+        (
+            kraft(high_watermark_since=T0 - 10_000),
+            ["A leader answers, and nothing is committed to the metadata log"],
+        ),
+        (
+            kraft(72_000),
+            [
+                "No further controller may be lost: only just a majority follows, or less",
+                "Controller 2 has been 1 min 12 s behind the active controller",
+            ],
+        ),
+        (kraft(0, 31_000), ["Broker 11 has been 31.0 s behind on the metadata log"]),
+        (
+            kraft(recent_fences=tuple(Fence(T0, each, 7) for each in range(4))),
+            ["The controller fenced 4 brokers within 10 minutes; none was restarted since"],
+        ),
+        (kraft(0, 0, broker_view(12, **FENCED, since=T0)), ["Broker 12 is fenced; 4 replicas there"]),
+        (
+            kraft(0, 0, broker_view(12, **FENCED | {"replicas": 0}, since=T0 - 86_400_001)),
+            ["1 broker registered and gone, which can block an upgrade: 12"],
+        ),
+        (
+            kraft(0, 0, broker_view(12, fenced=False, log_dirs_offline=2)),
+            ["Broker 12 has 2 log directories offline"],
+        ),
+        (
+            kraft(snapshot_at=T0 - 4 * 3_600_000),
+            ["No snapshot of the metadata log has been taken for long"],
+        ),
+        (
+            kraft(leader_epoch=8, sample=None),
+            ["Who of 3 voters follows the active controller is not known"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_problem_of_a_quorum_names_the_nodes_and_how_long(
+    shown: ClusterSnapshot, expected: list[str]
+) -> None:
+    """Each state that an alert reports is a sentence, and a quorum that is well has none."""
+    view = msgspec.structs.replace(shown.view, counters_since=0)
+    assert [each.text for each in problems(msgspec.structs.replace(shown, view=view))] == expected

@@ -1,4 +1,4 @@
-"""List the problems of a cluster, the worst first, in an operator's terms: the head of the live page.
+"""List the problems of a cluster, the worst first, in an operator's terms: the head of the live page and of `kcm status`.
 
 The rule: a problem is a figure of the view as a sentence, with its start where the view knows it. Whether it is a
 problem, and whether it is critical or a warning, is decided as the alert on the same figure decides it: by the one
@@ -12,8 +12,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from controller_model.insight.quorum import (
+    LEAST_WITH_MARGIN,
+    Lag,
+    commits_have_stopped,
+    lags,
+    spare_voters,
+)
 from controller_model.insight.thresholds import Threshold
 from controller_model.insight.unseen import left_text, unseen
+from controller_model.insight.wording import duration
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
@@ -131,6 +139,7 @@ def problems_of(
         for part in (
             _kraft,
             _controller,
+            _quorum,
             _foreign_writes,
             _flapping,
             _partitions,
@@ -142,7 +151,7 @@ def problems_of(
     # Of the monitor's own problems only those that fire: before that, the page's line on trust is enough.
     found += [
         problem
-        for part in (_blind, _late, _doubtful, _setting)
+        for part in (_blind, _late, _doubtful, _setting, _quorum_not_known)
         for problem in part(case)
         if problem.state is not AlertState.PENDING
     ]
@@ -180,6 +189,64 @@ def _controller(case: _Case) -> Iterator[ClusterProblem]:
         yield ClusterProblem(_WARNING, text, pending.pending_since)
     if controller.failover is Failover.UNDER_WAY and not is_zombie:
         yield from _failover(case, controller)
+
+
+def _quorum(case: _Case) -> Iterator[ClusterProblem]:
+    """Yield what is wrong with a KRaft quorum; a cluster in ZooKeeper has none."""
+    view, quorum, moment = case.view, case.view.quorum, case.moment
+    if quorum is None:
+        return
+    stopped = commits_have_stopped(quorum)
+    text = "A leader answers, and nothing is committed to the metadata log"
+    since = quorum.high_watermark_since
+    yield from case.judged(
+        "KafkaQuorumCommitsStopped", None if stopped is None else int(stopped), text, since=since
+    )
+    replicas = lags(view)
+    behind = _over(case, "KafkaVoterBehind", replicas.voters)
+    if behind:
+        whose = f"Controller{'' if len(behind) == 1 else 's'} {_ids([lag.node for lag in behind])}"
+        text = f"{whose} {_has_been(behind)} behind the active controller"
+        yield from case.judged("KafkaVoterBehind", _longest_s(behind), text)
+    if len(quorum.voters) >= LEAST_WITH_MARGIN:
+        text = "No further controller may be lost: only just a majority follows, or less"
+        yield from case.judged("KafkaQuorumMarginLost", spare_voters(view), text)
+    fenced = moment.recent_fences
+    text = f"The controller fenced {fenced} brokers within 10 minutes; none was restarted since"
+    yield from case.judged("KafkaFenceStorm", fenced, text)
+    live = {id_ for id_, each in case.snapshot.brokers.items() if each.record.live}
+    brokers = tuple(each for each in replicas.brokers if each.node in live)
+    behind = _over(case, "KafkaBrokerMetadataBehind", brokers)
+    if behind:
+        whose = f"Broker{'' if len(behind) == 1 else 's'} {_ids([lag.node for lag in behind])}"
+        text = f"{whose} {_has_been(behind)} behind on the metadata log"
+        yield from case.judged("KafkaBrokerMetadataBehind", _longest_s(behind), text)
+    for kind, nodes in (moment.gone_registrations or {}).items():
+        text = f"{_number(len(nodes), kind)} registered and gone, which can block an upgrade: {_ids(list(nodes))}"
+        yield from case.judged("KafkaGoneNodeRegistered", len(nodes), text)
+    if quorum.snapshot_at is not None:
+        text = "No snapshot of the metadata log has been taken for long"
+        yield from case.judged_by_age("KafkaSnapshotOld", quorum.snapshot_at, text)
+
+
+def _over(case: _Case, alert: str, replicas: tuple[Lag, ...]) -> list[Lag]:
+    """Return the replicas that are behind by more than an alert's threshold."""
+    threshold = case.thresholds.get(alert)
+    return [
+        each
+        for each in replicas
+        if threshold is not None and each.ms is not None and threshold.is_met(each.ms / _SECOND_MS)
+    ]
+
+
+def _longest_s(behind: list[Lag]) -> float:
+    return max(each.ms or 0 for each in behind) / _SECOND_MS
+
+
+def _has_been(behind: list[Lag]) -> str:
+    """Return for how long replicas have been behind, of several the longest time."""
+    longest = duration(max(each.ms or 0 for each in behind))
+    return f"has been {longest}" if len(behind) == 1 else f"have been up to {longest}"
 
 
 def _foreign_writes(case: _Case) -> Iterator[ClusterProblem]:
@@ -244,6 +311,10 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
         text,
         filter_=Condition.UNDER_REPLICATED,
     )
+    text = f"{_are(counts.isr_empty or 0, 'without anybody in sync')}: start an eligible leader replica"
+    yield from case.judged("KafkaIsrEmpty", counts.isr_empty, text, filter_=Condition.OFFLINE)
+    text = f"{_number(counts.recovering or 0, 'partition')} recovering from an unclean election"
+    yield from case.judged("KafkaPartitionsRecovering", counts.recovering, text)
     has = "has" if counts.without_state == 1 else "have"
     text = f"{_number(counts.without_state or 0, 'partition')} {has} no state: no leader"
     yield from case.judged(
@@ -265,22 +336,38 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _brokers(case: _Case) -> Iterator[ClusterProblem]:
+    for broker in case.snapshot.brokers.values():
+        offline = broker.record.log_dirs_offline
+        text = f"Broker {broker.id} has {_number(offline or 0, 'log directory', 'log directories')} offline"
+        yield from case.judged("KafkaLogDirFailed", offline, text)
     gone = [b for b in case.snapshot.brokers.values() if b.record.live is False and b.replicas]
-    if not gone:
-        return
-    replicas = sum(broker.replicas or 0 for broker in gone)
-    # An outage of several brokers began with the first of them, if that is known for all.
-    times = [broker.record.since for broker in gone if broker.record.since is not None]
-    since = min(times) if len(times) == len(gone) else None
-    what = "not registered" if case.view.has_zookeeper else "fenced or not registered"
-    text = f"{_named(gone)} {what}; {_number(replicas, 'replica')} there"
-    yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
-    if case.view.counts.under_replicated_at_min_isr:
+    fenced = [broker for broker in gone if broker.record.fenced]
+    unregistered = [broker for broker in gone if not broker.record.fenced]
+    for alert, which, what in (
+        ("KafkaBrokerGone", unregistered, "not registered"),
+        ("KafkaBrokerFenced", fenced, "fenced"),
+    ):
+        if which:
+            replicas = _replicas(which)
+            text = f"{_named(which)} {what}; {_number(replicas, 'replica')} there"
+            yield from case.judged(alert, replicas, text, since=_first(which))
+    if gone and case.view.counts.under_replicated_at_min_isr:
         text = f"{_named(gone)} gone, while partitions can lose no further replica"
-        for problem in case.judged("KafkaBrokerGoneAtMinIsr", replicas, text, since=since):
+        since = _first(gone)
+        for problem in case.judged("KafkaBrokerGoneAtMinIsr", _replicas(gone), text, since=since):
             # Since when partitions are at min ISR is not known, only that it cannot be longer than the broker is gone.
             if problem.state is not AlertState.PENDING:
                 yield msgspec.structs.replace(problem, state=None)
+
+
+def _replicas(brokers: list[BrokerView]) -> int:
+    return sum(broker.replicas or 0 for broker in brokers)
+
+
+def _first(brokers: list[BrokerView]) -> int | None:
+    """Return when an outage began: with the first of its brokers, if that is known for all."""
+    times = [broker.record.since for broker in brokers if broker.record.since is not None]
+    return min(times) if len(times) == len(brokers) else None
 
 
 def _balance(case: _Case) -> Iterator[ClusterProblem]:
@@ -363,6 +450,18 @@ def _setting(case: _Case) -> Iterator[ClusterProblem]:
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)
 
 
+def _quorum_not_known(case: _Case) -> Iterator[ClusterProblem]:
+    quorum, controller = case.view.quorum, case.view.controller
+    if quorum is None or controller is None or controller.id < 0:
+        return
+    if quorum.voters and spare_voters(case.view) is None:
+        text = f"Who of {_number(len(quorum.voters), 'voter')} follows the active controller is not known"
+        # At the earliest: an answer of the leader before is none of this one.
+        sampled_at = None if quorum.sample is None else quorum.sample.at
+        since = max(sampled_at or 0, controller.elected_at or 0, case.view.counters_since)
+        yield from case.judged("KcmQuorumNotKnown", len(quorum.voters), text, since=since)
+
+
 def _are(count: int, condition_text: str) -> str:
     return f"{_number(count, 'partition')} {'is' if count == 1 else 'are'} {condition_text}"
 
@@ -378,5 +477,5 @@ def _ids(brokers: list[int]) -> str:
     return f"{ids} and {more} more" if more > 0 else ids
 
 
-def _number(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+def _number(count: int, thing: str, things: str | None = None) -> str:
+    return f"{count:,} {thing if count == 1 else things or f'{thing}s'}"
