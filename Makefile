@@ -12,7 +12,7 @@ BENCH ?= all --json bench.json
 
 help:
 	@echo "make setup     .venv, from requirements.lock"
-	@echo "make demo      a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
+	@echo "make demo      a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep | --kraft)"
 	@echo "make test      the tests that answer soonest, on real servers (TESTS=\"tests/unit/kcm -x\": these, with pytest's options)"
 	@echo "make test-all  all tests: what the marker \`full\` keeps out of make test as well"
 	@echo "make lint      ruff, mypy, import contracts, words, generated files in step"

@@ -35,6 +35,7 @@ hypothesis.settings.load_profile("kcm")
 _GROUPS = {
     "pipeline": {"supervisor", "jars"},
     "world": {"world"},
+    "kraft": {"kraft_board"},
     "watcher": set(),
     "faults": {"faults"},
     "comparison": {"record"},

@@ -1,22 +1,29 @@
-"""The cluster of the demo: a ZooKeeper, three Kafka brokers in ZooKeeper mode, and their load.
+"""The clusters of the demo: what both have in common, the one in ZooKeeper mode, and the load.
 
-It is tuned so that effects show soon: a session ends seconds after a kill instead of 18, a follower
+They are tuned so that effects show soon: a session ends seconds after a kill instead of 18, a follower
 that stalls leaves the ISR after about two seconds instead of 30, and Kafka does not rebalance
 leaders by itself.
 """
 
 import threading
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
+from kcm.demo.figures import Observations, TrueFigures, differences
 from kcm.demo.truth import KafkaTruth, ZooKeeperTruth
 from kcm.elect.admin import NOT_NEEDED, error_name
+from kcm.run.exporter_client import Scrape
 from kcm.servers.controller_handle import ControllerHandle
 from kcm.servers.jars import Jars
-from kcm.servers.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
+from kcm.servers.kafka import QUIET_LIBRDKAFKA, Broker, ZooKeeperModeBroker
+from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 
@@ -39,50 +46,77 @@ BROKER_PROPERTIES: dict[str, str | int] = {
 }
 
 
-class WatchedCluster:
-    """The cluster that the demo breaks, and the operations that break and repair it."""
+class Truth(Protocol):
+    """The truth of a cluster, which a thread of its own keeps current."""
 
-    def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path) -> None:
-        self.zookeeper = ZooKeeper(supervisor, jars, data_dir / "zookeeper")
-        self.brokers = {
-            broker_id: ZooKeeperModeBroker(
-                broker_id,
-                supervisor,
-                jars,
-                data_dir / f"kafka-{broker_id}",
-                zookeeper_connect=self.zookeeper.connect_string,
-                session_timeout_ms=SESSION_TIMEOUT_MS,
-                properties=BROKER_PROPERTIES,
-            )
-            for broker_id in BROKER_IDS
-        }
-        self.truth = ZooKeeperTruth(self.zookeeper.connect_string)
+    observations: Observations
+
+    def start(self) -> None:
+        """Start to read."""
+
+    def close(self) -> None:
+        """Stop reading."""
+
+    def begin(self) -> None:
+        """Count elections from now on."""
+
+
+class WatchedCluster(ABC):
+    """A cluster that the demo breaks, its truth, and the operations that break and repair it.
+
+    A subclass has the properties `truth` and `brokers`.
+    """
+
+    truth: Truth
+
+    def __init__(self, brokers: Mapping[int, Broker]) -> None:
+        """Describe the load and the clients; nothing is started yet."""
+        self.bootstrap_servers = ",".join(each.bootstrap_servers for each in brokers.values())
+        """Where clients reach the cluster, `host:port,…`."""
         self.kafka = KafkaTruth(self.bootstrap_servers)
         self.load = Load(self.bootstrap_servers)
-        self.stalled: ZooKeeperModeBroker | None = None
-        """The broker that was paused, for the step that resumes it."""
+        self.broker_ids = tuple(brokers)
+        self.places: dict[str, str] = {}
+        """Addresses to look at, by what is there."""
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where clients reach the cluster, `host:port,…`."""
-        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+    @abstractmethod
+    def start(self) -> tuple[str, dict[str, Process]]:
+        """Start all servers; return what is ready, and what is started by what it is called."""
+
+    @abstractmethod
+    def contradiction(self, truth: TrueFigures, scrape: Scrape) -> str:
+        """Return how Kafka itself contradicts the truth that was read, or what is served; empty: it does not."""
+
+    @abstractmethod
+    def settings(self, name: str) -> Mapping[str, str]:
+        """Return the watcher's settings for this cluster under a name, by field."""
+
+    def check(self) -> None:  # noqa: B027  # the thread of some truths cannot end
+        """Raise what ended the reading of the truth, if anything did."""
 
     def close(self) -> None:
         """Stop the load and the demo's own clients; the supervisor stops the servers."""
         self.load.close()
         self.truth.close()
 
-    def create_topic(self, name: str, *, partitions: int, replication_factor: int) -> None:
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
         """Create a topic and put load on it."""
-        new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
+        new = NewTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            config=dict(config or {}),
+        )
         created = self.kafka.admin.create_topics([new], request_timeout=REQUEST_DEADLINE_S)
         created[name].result()
         self.load.write_to(name, partitions)
-
-    @property
-    def controller(self) -> ControllerHandle:
-        """The cluster's /controller, read by a client of the demo's own."""
-        return ControllerHandle(self.truth.client, self.zookeeper.port)
 
     def elect_preferred(self) -> None:
         """Run the preferred-replica election for all partitions, as kafka-leader-election does.
@@ -108,6 +142,59 @@ class WatchedCluster:
             time.sleep(ELECTION_POLL_S)
 
 
+class ZooKeeperCluster(WatchedCluster):
+    """A ZooKeeper, and three brokers in ZooKeeper mode."""
+
+    def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path) -> None:
+        self.zookeeper = ZooKeeper(supervisor, jars, data_dir / "zookeeper")
+        self.brokers = {
+            broker_id: ZooKeeperModeBroker(
+                broker_id,
+                supervisor,
+                jars,
+                data_dir / f"kafka-{broker_id}",
+                zookeeper_connect=self.zookeeper.connect_string,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                properties=BROKER_PROPERTIES,
+            )
+            for broker_id in BROKER_IDS
+        }
+        super().__init__(self.brokers)
+        self.places = {"watched ZooKeeper": self.zookeeper.connect_string}
+        self.truth: ZooKeeperTruth = ZooKeeperTruth(self.zookeeper.connect_string)
+        self.stalled: ZooKeeperModeBroker | None = None
+        """The broker that was paused, for the step that resumes it."""
+
+    def settings(self, name: str) -> Mapping[str, str]:
+        """Return them, with what the brokers' own files set, or leave at Kafka's default."""
+        return {
+            "zookeeper": self.zookeeper.connect_string,
+            "min_insync_replicas": f"{name}=1",
+            "auto_leader_rebalance": f"{name}=false",
+        }
+
+    def start(self) -> tuple[str, dict[str, Process]]:
+        """Start ZooKeeper, and then the brokers."""
+        self.zookeeper.start()
+        for broker in self.brokers.values():
+            broker.start(wait=False)
+        return "ZooKeeper 3.8", {f"Kafka 3.9 broker {b}": each for b, each in self.brokers.items()}
+
+    def contradiction(self, truth: TrueFigures, _scrape: Scrape) -> str:
+        """Ask a broker for all that it knows: neither epoch nor elections."""
+        kafka = self.kafka.read()
+        if kafka is None:
+            return "no broker answered a metadata request"
+        known = replace(kafka, epoch=truth.epoch, elections=truth.elections)
+        different = ", ".join(differences(truth, known))
+        return f"brokers say otherwise than ZooKeeper: {different}" if different else ""
+
+    @property
+    def controller(self) -> ControllerHandle:
+        """The cluster's /controller, read by a client of the demo's own."""
+        return ControllerHandle(self.truth.client, self.zookeeper.port)
+
+
 class Load:
     """A producer that writes to every partition all the time; `delivered` and `failed` count its records.
 
@@ -129,6 +216,10 @@ class Load:
         self._topics = {**self._topics, topic: partitions}
         if not self._thread.is_alive() and not self._stop.is_set():
             self._thread.start()
+
+    def stop_writing_to(self, topic: str) -> None:
+        """Write to the other topics only."""
+        self._topics = {name: count for name, count in self._topics.items() if name != topic}
 
     def close(self) -> None:
         """Stop writing and drop what was not delivered."""

@@ -14,13 +14,16 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 
 from kcm.cli.exits import INTERRUPTED, print_error
+from kcm.demo.kraft_steps import KRAFT
 from kcm.demo.run import CLUSTER_NAME, DemoRun, Progress
 from kcm.demo.screen import PlainScreen, ending, live_screen, outcome_table
+from kcm.demo.steps import ZOOKEEPER
+from kcm.demo.story import Story
 from kcm.servers.jars import ensure_jars
 from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import KcmError
@@ -31,11 +34,12 @@ PLAIN_WIDTH_COLUMNS = 140  # without a terminal, no line of the table needs to b
 CHECK_INTERVAL_S = 1.0  # how often, after the last step, all processes are checked
 
 
-def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
+def run_demo(*, kraft: bool, keep: bool, fast: bool, plain: bool) -> int:
     """Run the demo and return its exit code.
 
-    `keep` leaves everything running after the last step until Ctrl-C. `fast` shortens waits (not
-    steps). `plain` writes lines instead of a live picture; without a terminal this is done anyway.
+    `kraft` plays the story of a KRaft cluster instead of that of a cluster with ZooKeeper. `keep`
+    leaves everything running after the last step until Ctrl-C. `fast` shortens waits (not steps).
+    `plain` writes lines instead of a live picture; without a terminal this is done anyway.
     """
     console = Console()
     if not console.is_terminal:
@@ -45,7 +49,8 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     code = EXIT_FAILED
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        code = _run(console, folder, keep=keep, fast=fast, plain=plain)
+        story: Story[Any] = KRAFT if kraft else ZOOKEEPER
+        code = _run(console, story, folder, keep=keep, fast=fast, plain=plain)
     except KeyboardInterrupt:
         console.print("stopped by Ctrl-C; everything has ended")
         code = INTERRUPTED
@@ -61,14 +66,18 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     return code
 
 
-def _run(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
+def _run(
+    console: Console, story: Story[Any], folder: Path, *, keep: bool, fast: bool, plain: bool
+) -> int:
     """Start everything, run the steps, print the table; return the exit code."""
     jars = ensure_jars()
-    progress = Progress()
+    progress = Progress.of(story)
     with ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))
         stack.callback(_ignore_interrupts)  # stopping takes a second: finish it despite Ctrl-C
-        run = stack.enter_context(DemoRun(supervisor, jars, folder / "data", progress, fast=fast))
+        run = stack.enter_context(
+            DemoRun(story, supervisor, jars, folder / "data", progress, fast=fast)
+        )
         with PlainScreen(console, run) if plain else live_screen(console, run):
             run.start(prometheus=keep and shutil.which("prometheus") is not None)
             run.run_steps()
@@ -80,14 +89,14 @@ def _run(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool)
     return 0 if ok else EXIT_FAILED
 
 
-def _wait_for_interrupt(console: Console, run: DemoRun, *, plain: bool) -> None:
+def _wait_for_interrupt(console: Console, run: DemoRun[Any], *, plain: bool) -> None:
     """Leave everything running until Ctrl-C, then return; raises KcmError when a process dies."""
     url = run.pipeline.exporter_url
     places = {
         "metrics": f"{url}/metrics",
         "API": f"{url}/api/v1/clusters/{CLUSTER_NAME}",
         "Prometheus": run.prometheus.url if run.prometheus else "not on PATH",
-        "watched ZooKeeper": run.cluster.zookeeper.connect_string,
+        **run.cluster.places,
         "watched brokers": run.cluster.bootstrap_servers,
         "pipeline's own Kafka": run.pipeline.bootstrap_servers,
         "logs": run.supervisor.folder / "logs",

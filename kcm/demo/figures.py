@@ -19,8 +19,9 @@ class TrueFigures:
     """The figures that are compared, of the truth or of the monitor."""
 
     controller: int
-    """The broker that holds /controller; -1 when none does."""
+    """The broker that holds /controller, or the leader of a KRaft quorum; -1 when there is none."""
     epoch: int | None
+    """The controller epoch, or the epoch of the leader that was elected last."""
     elections: int | None
     """Elections since the demo's first step; None before it."""
     brokers: tuple[int, ...]
@@ -34,6 +35,19 @@ class TrueFigures:
     under_replicated: int
     imbalance: int
     """Partitions that are not led by their preferred replica."""
+
+    fenced: tuple[int, ...] | None = None
+    """The brokers that are registered and fenced; this and what follows is None outside KRaft."""
+    elr: int | None = None
+    """Partitions with eligible leader replicas."""
+    empty_isr: int | None = None
+    under_min_isr: int | None = None
+    """Partitions with a leader, and fewer in-sync replicas than min.insync.replicas."""
+    unclean: int | None = None
+    """Unclean leader elections since the demo's first step."""
+    voters: int | None = None
+    candidacies: int | None = None
+    """Epochs since the demo's first step in which no controller was elected."""
 
 
 FIGURE_NAMES = tuple(field.name for field in fields(TrueFigures))
@@ -49,9 +63,18 @@ def shown_value(figures: TrueFigures | None, name: str) -> str:
     value = None if figures is None else getattr(figures, name)
     if value is None or isinstance(value, int):
         return "-" if value is None else str(value)
-    if name == "brokers":
+    if name in {"brokers", "fenced"}:
         return ",".join(map(str, value)) or "none"
     return " ".join(f"{broker}:{count}" for broker, count in value) or "none"
+
+
+def names_of(*sides: TrueFigures | None) -> set[str]:
+    """Return the names of the figures that one of the sides has.
+
+    >>> names_of(None)
+    set()
+    """
+    return {n for side in sides if side for n in FIGURE_NAMES if getattr(side, n) is not None}
 
 
 @dataclass(frozen=True, slots=True)

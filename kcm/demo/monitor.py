@@ -35,34 +35,66 @@ CLUSTER_METRICS = {
     "under_replicated": "kafka_cluster_under_replicated_partitions",
     "imbalance": "kafka_cluster_preferred_replica_imbalance",
 }
+KRAFT_METRICS = {
+    "elr": "kafka_cluster_elr_partitions",
+    "empty_isr": "kafka_cluster_empty_isr_partitions",
+    "under_min_isr": "kafka_cluster_under_min_isr_partitions",
+    "voters": "kafka_quorum_voters",
+}
+FENCED = "kafka_broker_fenced"
+UNCLEAN = "kafka_controller_unclean_leader_elections_total"
+CANDIDACIES = "kafka_quorum_candidacies_total"
+REPLICA_LAG = "kafka_quorum_replica_lag_records"
+"""Of each replica of the metadata log that DescribeQuorum lists."""
 BROKER_METRICS = {
     "live": "kafka_broker_live",
     "leaders": "kafka_broker_leaders",
     "not_led": "kafka_broker_preferred_not_led",
 }
 LAST_VACANCY = "kafka_controller_last_vacancy_at_most_seconds"
-"""Shown on the screen, but not compared: ZooKeeper does not hold it afterwards."""
+"""Shown on the screen, but not compared: its bounds depend on what was seen of the vacancy."""
 
 NAMES = {
     STATUS,
     EPOCH,
     ELECTIONS,
     LAST_VACANCY,
+    FENCED,
+    UNCLEAN,
+    CANDIDACIES,
+    REPLICA_LAG,
     *CLUSTER_METRICS.values(),
     *BROKER_METRICS.values(),
+    *KRAFT_METRICS.values(),
 }
 
 
-def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> TrueFigures | None:
+def figures_of_scrape(scrape: Scrape, *, base: Scrape | None = None) -> TrueFigures | None:
     """Return the served figures; None while the cluster is not served at all.
 
-    `base_elections` is the value of the counter before the first step; None before that. A missing
-    sample is -1, which the truth never is; only the epoch may be unknown.
+    `base` is the scrape from before the first step, from which elections are counted; None before
+    that. A missing sample is -1, which the truth never is; only the epoch may be unknown.
     """
     if (CONTROLLER, "") not in scrape:
         return None
-    cluster = {field: int(scrape.get((name, ""), -1)) for field, name in CLUSTER_METRICS.items()}
-    elections = int(scrape.get((ELECTIONS, ""), -1))
+
+    def counted(name: str) -> int | None:
+        if base is None:
+            return None
+        return int(scrape.get((name, ""), -1)) - int(base.get((name, ""), -1))
+
+    metrics = CLUSTER_METRICS
+    kraft: dict[str, Any] = {}
+    if (CANDIDACIES, "") in scrape:
+        metrics = metrics | KRAFT_METRICS
+        kraft = {
+            "fenced": tuple(sorted(int(b) for (n, b), v in scrape.items() if n == FENCED and v)),
+            "unclean": counted(UNCLEAN),
+            "candidacies": counted(CANDIDACIES),
+        }
+    cluster: dict[str, Any] = {
+        field: int(scrape.get((name, ""), -1)) for field, name in metrics.items()
+    }
     brokers: dict[str, Counts] = {
         field: tuple(
             sorted((int(broker), int(v)) for (n, broker), v in scrape.items() if n == name and v)
@@ -72,10 +104,11 @@ def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> T
     return TrueFigures(
         **cluster,
         epoch=whole(scrape, EPOCH),
-        elections=None if base_elections is None else elections - base_elections,
+        elections=counted(ELECTIONS),
         brokers=tuple(broker for broker, _ in brokers["live"]),
         leaders=brokers["leaders"],
         not_led=brokers["not_led"],
+        **kraft,
     )
 
 
@@ -97,7 +130,7 @@ class Monitor:
         self._cluster = cluster
         self._problem = "not polled yet"
         """Why the last poll failed; empty when it did not."""
-        self._base_elections: int | None = None
+        self._base: Scrape | None = None
         self._thread = SupervisedThread("monitor", self._poll, every_s=POLL_S)
 
     @property
@@ -119,15 +152,15 @@ class Monitor:
         self._client.close()
 
     def begin(self) -> None:
-        """Count elections from the counter's current value."""
-        self._base_elections = int(self.scrape.get((ELECTIONS, ""), -1))
+        """Count elections from the counters' current values."""
+        self._base = self.scrape
 
     def _poll(self) -> None:
         try:
             answer = self._client.get("/metrics").raise_for_status()
             now = time.monotonic()
             self.scrape = parse_scrape(answer.text, self._cluster, NAMES)
-            figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
+            figures = figures_of_scrape(self.scrape, base=self._base)
             self._problem = f"cluster {self._cluster} is not shown yet" if figures is None else ""
             if figures is None:
                 return

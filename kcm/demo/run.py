@@ -2,7 +2,7 @@
 
 The rule: figures are compared while the truth does not change, and then every figure must be equal.
 Quiet means that neither side has changed for a while, that the truth is what the step was to bring
-about, and that Kafka's brokers report the same as ZooKeeper. All processes start at once, because
+about, and that Kafka itself reports the same. All processes start at once, because
 Spark, the slowest, takes as long when it starts alone. While something is awaited, a server or a
 part that dies is reported at once, with the end of its log.
 """
@@ -11,18 +11,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Generic, Self
 
 from confluent_kafka import KafkaException
 from kazoo.exceptions import KazooException
 
-from kcm.demo.cluster import WatchedCluster
 from kcm.demo.figures import Observation, TrueFigures, differences
 from kcm.demo.monitor import Monitor
-from kcm.demo.steps import STEPS, Step
+from kcm.demo.story import ClusterT, Step, Story
 from kcm.run.pipeline_processes import READY_DEADLINE_S, Pipeline
 from kcm.servers.jars import Jars
-from kcm.servers.process import Process
 from kcm.servers.prometheus import Prometheus
 from kcm.servers.supervisor import Supervisor
 
@@ -53,14 +51,22 @@ class StepOutcome:
 class Progress:
     """How far the demo is, for the screens; times are seconds of the monotonic clock."""
 
+    steps: int
+    """How many there are, with the baseline."""
+    sources: str
+    """Where the truth is read."""
     began: float = field(default_factory=time.monotonic)
-    steps: int = 1 + len(STEPS)
     step: int = 0
     """The number of the current step, from 1; 0 before the first."""
     title: str = "starting real servers"
     outcomes: list[StepOutcome] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """All that happened so far, in words, in its order."""
+
+    @classmethod
+    def of(cls, story: Story[ClusterT]) -> Self:
+        """Return the progress of a story that has not begun."""
+        return cls(steps=1 + len(story.steps), sources=story.sources)
 
     def timed(self, line: str) -> str:
         """Return a line with the demo's running time in front of it."""
@@ -81,11 +87,12 @@ class Progress:
         self.lines.append(self.timed(line))
 
 
-class DemoRun:
+class DemoRun(Generic[ClusterT]):
     """The cluster and the pipeline of one demo; leaving the context closes the demo's own clients."""
 
     def __init__(
         self,
+        story: Story[ClusterT],
         supervisor: Supervisor,
         jars: Jars,
         data_dir: Path,
@@ -95,21 +102,19 @@ class DemoRun:
     ) -> None:
         self.supervisor = supervisor
         self.progress = progress
-        self.cluster = WatchedCluster(supervisor, jars, data_dir)
+        self.cluster = story.cluster(supervisor, jars, data_dir)
+        settings = dict(self.cluster.settings(CLUSTER_NAME))
         self.pipeline = Pipeline(
             supervisor=supervisor,
             jars=jars,
             data_dir=data_dir / "pipeline",
             cluster=CLUSTER_NAME,
-            zookeeper=self.cluster.zookeeper.connect_string,
-            # What the brokers' own files set, or leave at Kafka's default.
-            options={
-                "min_insync_replicas": f"{CLUSTER_NAME}=1",
-                "auto_leader_rebalance": f"{CLUSTER_NAME}=false",
-            },
+            zookeeper=settings.pop("zookeeper", None),
+            options=settings,
         )
         self.monitor = Monitor(self.pipeline.exporter_url, CLUSTER_NAME)
         self.prometheus: Prometheus | None = None
+        self._steps = story.steps
         self._data_dir = data_dir
         self._quiet_s = 0.4 if fast else 1.0
         self._pause_s = 0.0 if fast else 3.0
@@ -128,13 +133,8 @@ class DemoRun:
         Raises KcmError when something does not start.
         """
         cluster, progress = self.cluster, self.progress
-        cluster.zookeeper.start()
-        for broker in cluster.brokers.values():
-            broker.start(wait=False)
+        ready, waiting = cluster.start()
         self.pipeline.start()
-        waiting: dict[str, Process] = {
-            f"Kafka 3.9 broker {broker_id}": broker for broker_id, broker in cluster.brokers.items()
-        }
         if self.pipeline.broker is not None:
             waiting["the pipeline's own Kafka"] = self.pipeline.broker
         waiting["watcher, Spark, exporter"] = self.pipeline.processes["stream"]
@@ -144,7 +144,7 @@ class DemoRun:
             self.prometheus = Prometheus(self.supervisor, folder, targets=targets)
             self.prometheus.start(wait=False)
             waiting["Prometheus"] = self.prometheus
-        progress.lines.append(progress.timed(f"ZooKeeper 3.8 ready; starting {', '.join(waiting)}"))
+        progress.lines.append(progress.timed(f"{ready} ready; starting {', '.join(waiting)}"))
         cluster.truth.start()
         self.monitor.start()
         deadline = time.monotonic() + READY_DEADLINE_S
@@ -165,7 +165,7 @@ class DemoRun:
         outcome = self._compare_baseline()
         self.progress.end(outcome)
         self._pause()
-        for step in STEPS:
+        for step in self._steps:
             if outcome.truth is None:
                 return
             self.progress.begin(step.title)
@@ -176,10 +176,10 @@ class DemoRun:
 
     def _compare_baseline(self) -> StepOutcome:
         """Compare the cluster before anything is done to it, and count elections from there."""
-        brokers = tuple(self.cluster.brokers)
+        brokers = self.cluster.broker_ids
         first = self.compare("", lambda now: now.brokers == brokers)
         if first.truth is not None:
-            self.cluster.truth.begin(first.truth.epoch)
+            self.cluster.truth.begin()
             self.monitor.begin()
         outcome = self.compare(
             "nothing yet", lambda now: now.brokers == brokers and now.elections == 0
@@ -187,12 +187,17 @@ class DemoRun:
         # These figures have been true for long, so there is no delay to measure.
         return replace(outcome, delay_ms=None)
 
-    def _run_step(self, step: Step, before: TrueFigures) -> StepOutcome:
+    def _run_step(self, step: Step[ClusterT], before: TrueFigures) -> StepOutcome:
         try:
             done = step.act(self.cluster, before)
         except (KafkaException, KazooException, TimeoutError) as error:
             return StepOutcome(done=step.title, problem=f"it could not be done: {error}")
-        return self.compare(done, lambda now: step.expected(before, now), stalls=step.stalls)
+        return self.compare(
+            done,
+            lambda now: step.expected(before, now),
+            status=step.status,
+            stalls=step.stalls,
+        )
 
     def _pause(self) -> None:
         """Wait for the viewer, and detect processes that die meanwhile."""
@@ -206,19 +211,22 @@ class DemoRun:
         done: str,
         expected: Callable[[TrueFigures], bool],
         *,
+        status: str = "live",
         stalls: bool = False,
         deadline_s: float = STEP_DEADLINE_S,
     ) -> StepOutcome:
         """Wait until all is quiet and equal, and return the outcome, equal or not.
 
+        `status` is what the monitor has to say of its figures.
         With `stalls`, a broker that may be asked is known not to answer, so none is asked.
         """
         truths, shows = self.cluster.truth.observations, self.monitor.observations
         deadline = time.monotonic() + deadline_s
         while True:
             self.supervisor.check()
+            self.cluster.check()
             truth, shown = truths.latest, shows.latest
-            problem = self._problem(truth, shown, expected, stalls=stalls)
+            problem = self._problem(truth, shown, expected, status=status, stalls=stalls)
             if not problem and (truth, shown) != (truths.latest, shows.latest):
                 problem = NOT_QUIET
             if not problem or time.monotonic() >= deadline:
@@ -245,33 +253,28 @@ class DemoRun:
         shown: Observation | None,
         expected: Callable[[TrueFigures], bool],
         *,
+        status: str,
         stalls: bool,
     ) -> str:
         """Return what is still wrong; empty when all is equal and quiet."""
         if truth is None:
-            return "ZooKeeper could not be read"
+            return "the truth could not be read"
         if not expected(truth.figures):
             return "the cluster did not come to what this step is about"
         if shown is None:
             return f"the monitor shows nothing: {self.monitor.status}"
         if different := differences(truth.figures, shown.figures):
             return f"DIFFERENT: {', '.join(different)}"
-        if (status := self.monitor.status) != "live":
-            return f"the monitor says that its figures are not live: {status}"
+        if (said := self.monitor.status) != status:
+            return f"the monitor says that its figures are not {status}: {said}"
         return self._why_not_final(truth, shown, stalls=stalls)
 
     def _why_not_final(self, truth: Observation, shown: Observation, *, stalls: bool) -> str:
-        """Return why equal figures may still change, or how Kafka's brokers contradict them; empty: they are final."""
+        """Return why equal figures may still change, or how Kafka contradicts them; empty: they are final."""
         if time.monotonic() - max(truth.at, shown.at) < (
             STALL_QUIET_S if stalls else self._quiet_s
         ):
             return NOT_QUIET
         if stalls:
             return ""
-        kafka = self.cluster.kafka.read()
-        if kafka is None:
-            return "no broker answered a metadata request"
-        # brokers know neither epoch nor elections
-        known = replace(kafka, epoch=truth.figures.epoch, elections=truth.figures.elections)
-        different = ", ".join(differences(truth.figures, known))
-        return f"brokers say otherwise than ZooKeeper: {different}" if different else ""
+        return self.cluster.contradiction(truth.figures, self.monitor.scrape)

@@ -6,6 +6,7 @@ The screens only read the progress, several times a second: a slow screen does n
 import itertools
 import statistics
 import time
+from typing import Any
 
 from rich import box
 from rich.columns import Columns
@@ -16,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kcm.cli.event_text import event_text, event_time
-from kcm.demo.figures import TrueFigures, differences, shown_value
+from kcm.demo.figures import TrueFigures, differences, names_of, shown_value
 from kcm.demo.monitor import LAST_VACANCY
 from kcm.demo.run import DemoRun, Progress
 from pipeline.supervised_thread import SupervisedThread
@@ -28,7 +29,10 @@ LAST_LINES = 8  # of the progress, in the picture
 FULL_WIDTH = 116  # columns that the table takes when both sides are written out
 GOOD, BAD, DIM = "green", "red", "dim"
 DIFFERENT = "bold red"
-ZERO_WHEN_HEALTHY = {"offline", "under_replicated", "imbalance"}
+ZERO_WHEN_HEALTHY = {
+    *("offline", "under_replicated", "imbalance"),
+    *("under_min_isr", "empty_isr", "elr"),
+}
 LINES = (
     (("controller", "controller"), ("epoch", "epoch")),
     (("elections", "elections"), ("brokers", "brokers")),
@@ -36,12 +40,15 @@ LINES = (
     (("not led", "not_led"), ("offline", "offline")),
     (("topics", "topics"), ("partitions", "partitions")),
     (("under-repl.", "under_replicated"), ("imbalance", "imbalance")),
+    (("under min ISR", "under_min_isr"), ("empty ISR", "empty_isr")),
+    (("with ELR", "elr"), ("unclean", "unclean"), ("voters", "voters")),
+    (("fenced", "fenced"), ("candidacies", "candidacies")),
 )
 """For each line of a side in the table, the name of a figure, and its field."""
 FIGURES = tuple(itertools.chain.from_iterable(LINES))
 
 
-def live_screen(console: Console, run: DemoRun) -> Live:
+def live_screen(console: Console, run: DemoRun[Any]) -> Live:
     """Return the live picture; it is removed with the context, since the table that follows has it all."""
     return Live(
         console=console,
@@ -54,7 +61,7 @@ def live_screen(console: Console, run: DemoRun) -> Live:
 class PlainScreen:
     """The run's lines, and one for each change of the figures that the monitor shows."""
 
-    def __init__(self, console: Console, run: DemoRun) -> None:
+    def __init__(self, console: Console, run: DemoRun[Any]) -> None:
         self._console = console
         self._run = run
         self._thread = SupervisedThread("screen", self._print_news, every_s=PLAIN_POLL_S)
@@ -76,13 +83,16 @@ class PlainScreen:
         shown = self._run.monitor.observations.figures
         if shown is not None and shown != self._shown:
             self._shown = shown
-            figures = (f"{name} {shown_value(shown, field)}" for name, field in FIGURES)
+            known = names_of(shown)
+            figures = (
+                f"{name} {shown_value(shown, field)}" for name, field in FIGURES if field in known
+            )
             lines.append(progress.timed(f"  monitor: {', '.join(figures)}"))
         for line in lines:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def picture(run: DemoRun) -> RenderableType:
+def picture(run: DemoRun[Any]) -> RenderableType:
     """Return the whole picture: the current step, both sides' figures, events, and what was done."""
     progress = run.progress
     where = f"step {progress.step}/{progress.steps}: " if progress.step else ""
@@ -100,12 +110,15 @@ def picture(run: DemoRun) -> RenderableType:
     return Panel(Group(*parts), title="kcm demo", border_style="blue", box=box.ROUNDED)
 
 
-def _figures(run: DemoRun) -> Table:
+def _figures(run: DemoRun[Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("", "truth", "monitor"):
         table.add_column(heading, justify="right" if heading else "left")
     truth, shown = run.cluster.truth.observations.figures, run.monitor.observations.figures
+    known = names_of(truth, shown)
     for name, field in FIGURES:
+        if field not in known:
+            continue
         true, seen = shown_value(truth, field), shown_value(shown, field)
         # unequal means on its way, or wrong: the step's outcome says which
         style = "" if true == seen else "yellow"
@@ -132,7 +145,7 @@ def outcome_table(progress: Progress, *, width: int) -> Table:
     table = Table(box=box.ROUNDED, show_lines=True, title="truth and monitor, step by step")
     table.add_column("#", justify="right")
     table.add_column("done to the cluster", min_width=12, max_width=22 if wide else 12)
-    table.add_column("truth: ZooKeeper and Kafka", no_wrap=wide)
+    table.add_column(f"truth: {progress.sources}", no_wrap=wide)
     table.add_column("shown by the monitor", no_wrap=wide)
     table.add_column("after ms", justify="right")
     table.add_column("", min_width=9, max_width=24)
@@ -155,12 +168,12 @@ def _side(figures: TrueFigures | None, wrong: list[str], *, only: list[str] | No
     """Return a side's figures in a few lines, with the `wrong` fields marked; `only`: none but these."""
     if figures is None:
         return Text("-")
-    lines = []
+    lines, known = [], names_of(figures)
     for group in LINES:
         texts = [
             Text(f"{name} {shown_value(figures, field)}", DIFFERENT if field in wrong else "")
             for name, field in group
-            if only is None or field in only
+            if field in known and (only is None or field in only)
         ]
         if texts:
             lines.append(Text("  ").join(texts))

@@ -1,14 +1,8 @@
-"""The steps of the demo, and what the cluster must be after each.
+"""The story of a cluster with ZooKeeper, and what the cluster must be after each step."""
 
-A step fails, too, when the cluster did not do what the step is about: a demo in which nothing
-happened proves nothing. The steps are the same with and without --fast.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from kcm.demo.cluster import BROKER_IDS, ELECTION_DEADLINE_S, WatchedCluster
+from kcm.demo.cluster import BROKER_IDS, ELECTION_DEADLINE_S, ZooKeeperCluster
 from kcm.demo.figures import TrueFigures
+from kcm.demo.story import Step, Story, is_healthy
 
 TOPICS = {"orders": (12, 3), "payments": (6, 2), "clicks": (6, 3), "audit": (3, 3)}
 """Partitions and replication factor; two replicas are not enough for two dead brokers."""
@@ -16,43 +10,31 @@ DEPOSITIONS = 3
 LONG_SESSION_TIMEOUT_MS = 30_000  # a pause as long as the step takes must not end the session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step: `act` returns a description of what it did; `expected` judges the truth after it."""
-
-    title: str
-    act: Callable[[WatchedCluster, TrueFigures], str]
-    expected: Callable[[TrueFigures, TrueFigures], bool]
-    """Takes the truth before the step and the current truth."""
-    stalls: bool = False
-    """Whether a broker hangs after it: its clients wait, so the next step follows without a pause."""
-
-
-def _create_topics(cluster: WatchedCluster, _before: TrueFigures) -> str:
+def _create_topics(cluster: ZooKeeperCluster, _before: TrueFigures) -> str:
     for name, (partitions, replication_factor) in TOPICS.items():
         cluster.create_topic(name, partitions=partitions, replication_factor=replication_factor)
     return f"{len(TOPICS)} topics created under load"
 
 
-def _kill_follower(cluster: WatchedCluster, before: TrueFigures) -> str:
+def _kill_follower(cluster: ZooKeeperCluster, before: TrueFigures) -> str:
     killed = max(broker for broker in before.brokers if broker != before.controller)
     cluster.brokers[killed].kill()
     return f"broker {killed} killed (kill -9)"
 
 
-def _kill_controller(cluster: WatchedCluster, before: TrueFigures) -> str:
+def _kill_controller(cluster: ZooKeeperCluster, before: TrueFigures) -> str:
     cluster.brokers[before.controller].kill()
     return f"the controller's broker {before.controller} killed"
 
 
-def _delete_controller(cluster: WatchedCluster, _before: TrueFigures) -> str:
+def _delete_controller(cluster: ZooKeeperCluster, _before: TrueFigures) -> str:
     """Delete /controller several times, each as soon as a broker has taken it again."""
     for _ in range(DEPOSITIONS):
         cluster.controller.depose(ELECTION_DEADLINE_S)
     return f"/controller deleted {DEPOSITIONS} times in a row"
 
 
-def _start_brokers(cluster: WatchedCluster, _before: TrueFigures) -> str:
+def _start_brokers(cluster: ZooKeeperCluster, _before: TrueFigures) -> str:
     """Start all brokers that are down at once; a pause does not end their sessions from now on."""
     down = [broker for broker in cluster.brokers.values() if not broker.running]
     for broker in down:
@@ -63,7 +45,7 @@ def _start_brokers(cluster: WatchedCluster, _before: TrueFigures) -> str:
     return f"brokers {' and '.join(str(broker.broker_id) for broker in down)} back"
 
 
-def _pause_broker(cluster: WatchedCluster, before: TrueFigures) -> str:
+def _pause_broker(cluster: ZooKeeperCluster, before: TrueFigures) -> str:
     """Pause a broker for less than its session lasts, so that it leaves ISRs and stays registered."""
     broker, _ = _leads_least(before)
     cluster.stalled = cluster.brokers[broker]
@@ -71,20 +53,16 @@ def _pause_broker(cluster: WatchedCluster, before: TrueFigures) -> str:
     return f"broker {broker} stalls (SIGSTOP)"
 
 
-def _resume_broker(cluster: WatchedCluster, _before: TrueFigures) -> str:
+def _resume_broker(cluster: ZooKeeperCluster, _before: TrueFigures) -> str:
     if cluster.stalled is None:
         raise RuntimeError("no broker was stalled")
     cluster.stalled.resume()
     return f"broker {cluster.stalled.broker_id} goes on (SIGCONT)"
 
 
-def _elect_preferred(cluster: WatchedCluster, _before: TrueFigures) -> str:
+def _elect_preferred(cluster: ZooKeeperCluster, _before: TrueFigures) -> str:
     cluster.elect_preferred()
     return "preferred election run"
-
-
-def _healthy(now: TrueFigures) -> bool:
-    return now.offline == 0 and now.under_replicated == 0
 
 
 def _leads_least(now: TrueFigures) -> tuple[int, int]:
@@ -102,7 +80,7 @@ def _elected(before: TrueFigures, now: TrueFigures, times: int) -> bool:
 _ON_EVERY_BROKER = sum(count for count, factor in TOPICS.values() if factor == len(BROKER_IDS))
 """Partitions that have a replica on each broker."""
 
-STEPS = (
+STEPS: tuple[Step[ZooKeeperCluster], ...] = (
     Step(
         title="topics are created under load",
         act=_create_topics,
@@ -110,7 +88,7 @@ STEPS = (
             now.topics == len(TOPICS)
             and now.partitions == sum(partitions for partitions, _ in TOPICS.values())
             and sum(led for _, led in now.leaders) == now.partitions
-            and _healthy(now)
+            and is_healthy(now)
         ),
     ),
     Step(
@@ -142,7 +120,7 @@ STEPS = (
         title="the brokers come back, imbalance stays",
         act=_start_brokers,
         expected=lambda before, now: (
-            len(now.brokers) > len(before.brokers) and _healthy(now) and now.imbalance > 0
+            len(now.brokers) > len(before.brokers) and is_healthy(now) and now.imbalance > 0
         ),
     ),
     Step(
@@ -157,11 +135,13 @@ STEPS = (
     Step(
         title="it goes on and rejoins them",
         act=_resume_broker,
-        expected=lambda before, now: now.brokers == before.brokers and _healthy(now),
+        expected=lambda before, now: now.brokers == before.brokers and is_healthy(now),
     ),
     Step(
         title="the preferred election restores the balance",
         act=_elect_preferred,
-        expected=lambda _before, now: now.imbalance == 0 and not now.not_led and _healthy(now),
+        expected=lambda _before, now: now.imbalance == 0 and not now.not_led and is_healthy(now),
     ),
 )
+
+ZOOKEEPER = Story(cluster=ZooKeeperCluster, steps=STEPS, sources="ZooKeeper and Kafka")

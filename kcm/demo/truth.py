@@ -57,7 +57,7 @@ def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = N
         for number, replicas in assignment(znodes[path]).items():
             state = json.loads(znodes.get(state_path(topic, number), b'{"leader":null,"isr":[]}'))
             partitions.append(TruePartition(replicas, state["leader"], state["isr"]))
-    return _count(
+    return count_figures(
         partitions,
         topics=len(topics),
         controller=int(controller),
@@ -74,7 +74,7 @@ def figures_of_metadata(metadata: Any) -> TrueFigures:
         for topic in metadata.topics.values()
         for partition in topic.partitions.values()
     ]
-    return _count(
+    return count_figures(
         partitions,
         topics=len(metadata.topics),
         controller=metadata.controller_id,
@@ -99,7 +99,7 @@ def assignment(payload: bytes) -> dict[int, tuple[int, ...]]:
     return {int(number): tuple(replicas) for number, replicas in partitions.items()}
 
 
-def _count(
+def count_figures(
     partitions: list[TruePartition],
     *,
     topics: int,
@@ -166,9 +166,10 @@ class ZooKeeperTruth:
         self.client.stop()
         self.client.close()
 
-    def begin(self, epoch: int | None) -> None:
-        """Count elections from this epoch on."""
-        self._base_epoch = epoch
+    def begin(self) -> None:
+        """Count elections from the current epoch on."""
+        figures = self.observations.figures
+        self._base_epoch = figures.epoch if figures else None
         self._on_event(None)
 
     def _on_event(self, _event: object) -> None:

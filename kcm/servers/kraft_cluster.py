@@ -36,7 +36,11 @@ class KraftCluster:
         self.quorum = Quorum(
             controllers, dynamic=dynamic, listener=listener, format_arguments=format_arguments
         )
-        shared = {"broker.session.timeout.ms": session_timeout_ms, **(properties or {})}
+        shared = {
+            "broker.session.timeout.ms": session_timeout_ms,
+            "broker.heartbeat.interval.ms": session_timeout_ms // 4,  # controllers compare the two
+            **(properties or {}),
+        }
         self.brokers = {
             broker: KraftModeBroker(
                 broker,

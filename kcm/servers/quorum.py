@@ -184,3 +184,4 @@ def _run(supervisor: Supervisor, name: str, command: Sequence[str]) -> None:
         raise EnvironmentProblemError(f"{name} did not end within {_FORMAT_DEADLINE_S:g} s")
     if tool.exit_code != 0:
         tool.check()
+    tool.stop()  # it has ended as it should: the supervisor no longer expects it to run

@@ -36,6 +36,9 @@ from kraft_source.wire.messages import (
 NOTHING = EpochEnd(0, 0)
 """The end of an empty log."""
 
+NO_LEADER = -1
+"""What voters answer in place of a leader's id."""
+
 PAUSE_S = 0.1
 """After an answer that brings nothing new: a leader that resigns, and voters without a leader, answer at once."""
 RETRY_S = 1.0
@@ -81,7 +84,7 @@ class ObserverStatus(NamedTuple):
     """What the observer knows of its own sight; times are those it was told, None: it is not so."""
 
     leader: EpochLeader | None
-    """The leader of the newest epoch that is known; None: none is known."""
+    """The leader of the newest epoch; an id of -1: a voter says that it has none. None: not known."""
     no_leader_since: float | None
     """Since when a voter says that an epoch above the last leader's has no leader."""
     unreachable_since: float | None
@@ -142,8 +145,9 @@ class Observer:
     @property
     def status(self) -> ObserverStatus:
         """What it knows of its own sight."""
+        is_vacant = self._no_leader_since is not None
         return ObserverStatus(
-            self._leader,
+            EpochLeader(NO_LEADER, self._epoch) if is_vacant else self._leader,
             self._no_leader_since,
             self._unreachable_since,
             self._answered_at,

@@ -303,10 +303,13 @@ class KraftService:
 def _beat_of(
     header: dict[str, Any], status: ObserverStatus | None, ahead: deque[int]
 ) -> WatcherBeat:
-    """Complete a beat with what is known of the controllers."""
+    """Complete a beat with what is known of the controllers.
+
+    Only an answer with another high watermark proves anything: a leader that has lost its majority answers as before.
+    """
     session = answered_ms = None
-    if status is not None and status.answered_at is not None:
-        answered_ms = _ago_ms(status.answered_at)
+    if status is not None and status.high_watermark_since is not None:
+        answered_ms = _ago_ms(status.high_watermark_since)
         is_blind = _silent_ms(status) is not None
         session = SessionState.SUSPENDED if is_blind else SessionState.CONNECTED
     return WatcherBeat(

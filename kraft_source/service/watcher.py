@@ -61,6 +61,11 @@ class Sight(NamedTuple):
     snapshot: tuple[int, int] | None = None
     """The end of the newest snapshot that a controller offers, and when its last record was appended."""
 
+    @property
+    def has_no_leader(self) -> bool:
+        """Whether a voter says that the newest epoch has no leader."""
+        return self.leader is not None and self.leader.id < 0
+
 
 class MetadataWatcher:
     """What one watcher holds, and decides to write. The caller carries out `restart_at` and writes what `pop` returns."""
@@ -84,6 +89,8 @@ class MetadataWatcher:
         """Since when a kept record waits without a move of the log."""
         self._heartbeat_ms = heartbeat_ms
         self._heartbeat_due = now
+        self._is_vacant = False
+        """Whether a voter said at the last turn that there is no leader."""
         self._heard = now
         """When another watcher of this generation was heard; the past if none ever was."""
         self._moved = self._ticked = now
@@ -240,7 +247,9 @@ class MetadataWatcher:
                 self._replaced = now
         if self.leads and now - max(self._repaired, self._moved) >= SILENCE_MS:
             self._fill_hole(now)
-        if now >= self._heartbeat_due:
+        # A lost quorum commits nothing: only a heartbeat shows it, and it must not wait for its time.
+        was_vacant, self._is_vacant = self._is_vacant, sight.has_no_leader
+        if now >= self._heartbeat_due or (self._is_vacant and not was_vacant):
             self._heartbeat_due = now + self._heartbeat_ms
             for made in self.maker.flush():
                 self._add(made, now)

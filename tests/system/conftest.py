@@ -8,17 +8,18 @@ from contextlib import ExitStack
 import pytest
 
 from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
+from kcm.demo.steps import ZOOKEEPER
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.servers.jars import Jars
 from kcm.servers.supervisor import Supervisor
 from tests.support.worlds import WORLD_ENDS
-from tests.system.noted_story import NotedStory
+from tests.system.noted_story import NotedStory, ZooKeeperRun
 
 
 @pytest.fixture(scope="session")
 def board() -> NotedStory:
     """The story, with the outcomes of its steps so far."""
-    return NotedStory()
+    return NotedStory(ZOOKEEPER)
 
 
 @pytest.fixture(scope="session")
@@ -33,15 +34,15 @@ def world(
 
 
 @pytest.fixture(scope="session")
-def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[DemoRun]:
+def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[ZooKeeperRun]:
     """All servers of the demo, running."""
-    with DemoRun(world, jars, world.folder / "data", board, fast=True) as scene:
+    with DemoRun(ZOOKEEPER, world, jars, world.folder / "data", board, fast=True) as scene:
         scene.start()
         yield scene
 
 
 @pytest.fixture(scope="session")
-def outcomes(scene: DemoRun, board: NotedStory) -> list[StepOutcome]:
+def outcomes(scene: ZooKeeperRun, board: NotedStory) -> list[StepOutcome]:
     """The demo's steps, run once: the outcome of each step."""
     scene.run_steps()
     if not board.outcomes[-1].problem:

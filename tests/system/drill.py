@@ -24,7 +24,6 @@ from kazoo.exceptions import NoNodeError
 
 from kcm.demo.cluster import BROKER_PROPERTIES, ELECTION_DEADLINE_S, Load
 from kcm.demo.figures import TrueFigures
-from kcm.demo.run import DemoRun
 from kcm.demo.truth import ZooKeeperTruth
 from kcm.servers.guard import process_table
 from kcm.servers.jars import Jars
@@ -35,6 +34,7 @@ from pipeline.runtime import ENV_PREFIX
 from tests.support.prometheus_answers import ask, firing
 from tests.support.waiting import wait_until
 from tests.system.hasty_rules import write_rules
+from tests.system.noted_story import ZooKeeperRun
 
 SESSION_MS = {0: 100_000, 1: 30_000, 2: 4_000}
 """Broker 0 hangs for longer than a zombie needs to be reported; broker 2 is the one that dies."""
@@ -66,7 +66,7 @@ OPTIONS = {
 class Drill:
     """The demo's servers after its story has ended, and the failures that can be caused on them."""
 
-    def __init__(self, scene: DemoRun, jars: Jars) -> None:
+    def __init__(self, scene: ZooKeeperRun, jars: Jars) -> None:
         """Describe what the drill needs beside the scene; nothing is changed yet."""
         self._deposed_at_work: Counter[int] = Counter()
         """How often each broker was, of which it was restarted: see `CANNOT_LEAD_ON`."""

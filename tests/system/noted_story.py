@@ -6,15 +6,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kcm.demo.run import Progress, StepOutcome
+from kcm.demo.cluster import ZooKeeperCluster
+from kcm.demo.run import DemoRun, Progress, StepOutcome
+from kcm.demo.story import Story
+
+ZooKeeperRun = DemoRun[ZooKeeperCluster]
+"""The run of the story of a cluster with ZooKeeper."""
 
 
 class NotedStory(Progress):
     """A story that records when each step began, and can wait after each."""
 
-    def __init__(self) -> None:
+    def __init__(self, story: Story[Any]) -> None:
         """Begin without a recorded step."""
-        super().__init__()
+        super().__init__(steps=1 + len(story.steps), sources=story.sources)
         self.step_began: dict[str, float] = {}
         """Title -> Unix time, in the order of the steps."""
         self.after_each: Callable[[], object] = lambda: None

@@ -17,7 +17,7 @@ from _pytest.mark import ParameterSet
 
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.signal import Signal
-from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
+from kcm.demo.run import CLUSTER_NAME, StepOutcome
 from kcm.servers.jars import Jars
 from tests.support.prometheus_answers import SeenStory, chosen
 from tests.support.signals import SIGNALS
@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 from tests.system.drill import Drill
 from tests.system.drill_steps import STEPS, Step
 from tests.system.hasty_rules import hasty
+from tests.system.noted_story import ZooKeeperRun
 from tests.system.signal_steps import MOVED, DrillStep
 
 pytestmark = [
@@ -88,7 +89,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def drill(scene: DemoRun, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
+def drill(scene: ZooKeeperRun, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
     """The servers of the demo, for the drill: nothing else uses them after it."""
     assert outcomes
     drill = Drill(scene, jars)

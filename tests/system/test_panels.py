@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from dashboards.alerts.rules import rules
-from kcm.demo.run import CLUSTER_NAME, DemoRun
+from kcm.demo.run import CLUSTER_NAME
 from kcm.servers.prometheus import Prometheus
 from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
-from tests.system.noted_story import NotedStory
+from tests.system.noted_story import NotedStory, ZooKeeperRun
 from tests.system.signal_steps import STEP_OF, DemoStep
 
 pytestmark = pytest.mark.skipif(
@@ -59,7 +59,9 @@ _FILL = chosen(CLUSTER_NAME)
 
 
 @pytest.fixture(scope="module")
-def seen(scene: DemoRun, board: NotedStory, request: pytest.FixtureRequest) -> Iterator[SeenStory]:
+def seen(
+    scene: ZooKeeperRun, board: NotedStory, request: pytest.FixtureRequest
+) -> Iterator[SeenStory]:
     """The story, scraped from before its beginning; the first module of the folder plays it."""
     assert not board.outcomes, "the story was played before Prometheus was there"
     folder = scene.supervisor.folder / "boards"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kcm.__main__ import main
-from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
+from kcm.demo.run import CLUSTER_NAME, StepOutcome
 from kcm.queries.api_client import ExporterApi, cluster_path
 from pipeline.clock import clock_ms
 from tests.support.waiting import wait_until
+from tests.system.noted_story import ZooKeeperRun
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -26,7 +27,7 @@ CLUSTER = cluster_path(CLUSTER_NAME)
 class Moved:
     """The story's cluster after a broker was stopped and started again: others lead its partitions."""
 
-    def __init__(self, scene: DemoRun) -> None:
+    def __init__(self, scene: ZooKeeperRun) -> None:
         self.scene = scene
         self.api = ExporterApi(scene.pipeline.exporter_url)
         self.broker = next(b for b in (2, 1) if b != self.shown()["controller"]["id"])
@@ -97,14 +98,14 @@ class Moved:
 
 
 @pytest.fixture(scope="module")
-def moved(scene: DemoRun, outcomes: list[StepOutcome]) -> Moved:
+def moved(scene: ZooKeeperRun, outcomes: list[StepOutcome]) -> Moved:
     """A cluster in which one broker leads less than it should."""
     assert outcomes
     return Moved(scene)
 
 
 def test_the_doctor_reports_no_failure(
-    scene: DemoRun, moved: Moved, capsys: pytest.CaptureFixture[str]
+    scene: ZooKeeperRun, moved: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a real cluster every check runs, and the two clusters are distinguished."""
     zookeeper = scene.cluster.zookeeper.connect_string

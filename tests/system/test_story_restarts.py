@@ -10,20 +10,21 @@ import pytest
 
 from kcm.demo.cluster import ELECTION_DEADLINE_S
 from kcm.demo.figures import TrueFigures
-from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
+from kcm.demo.run import CLUSTER_NAME, StepOutcome
+from tests.system.noted_story import ZooKeeperRun
 
 DEADLINE_S = 120.0
 pytestmark = pytest.mark.timeout(600)
 
 
-def _shown(scene: DemoRun) -> dict[str, Any]:
+def _shown(scene: ZooKeeperRun) -> dict[str, Any]:
     url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
     with urllib.request.urlopen(url, timeout=5) as answer:
         shown: dict[str, Any] = json.load(answer)
     return shown
 
 
-def _elections(outcomes: list[StepOutcome], scene: DemoRun) -> int:
+def _elections(outcomes: list[StepOutcome], scene: ZooKeeperRun) -> int:
     """Return how many elections there were until now, by the truth."""
     assert outcomes
     latest = scene.cluster.truth.observations.latest
@@ -34,7 +35,7 @@ def _elections(outcomes: list[StepOutcome], scene: DemoRun) -> int:
 
 @pytest.mark.parametrize("part", ["exporter", "stream", "watcher"])
 def test_an_election_while_a_part_is_dead_is_counted(
-    part: str, scene: DemoRun, outcomes: list[StepOutcome]
+    part: str, scene: ZooKeeperRun, outcomes: list[StepOutcome]
 ) -> None:
     """After kill -9, an election that it does not see, a start: every figure is the truth's again.
 
@@ -60,7 +61,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
 
 
 def test_a_restarted_watcher_takes_a_new_generation(
-    scene: DemoRun, outcomes: list[StepOutcome]
+    scene: ZooKeeperRun, outcomes: list[StepOutcome]
 ) -> None:
     """Its predecessor's generation is never used again, so a late record of it cannot win."""
     assert outcomes

@@ -35,7 +35,8 @@ something_else{cluster="demo"} 4
 
 def test_figures_are_read_from_the_metrics() -> None:
     """Each figure comes from its metric, of the demo's cluster only; brokers with 0 are left out."""
-    assert figures_of_scrape(parse_scrape(SCRAPE, "demo", NAMES), base_elections=1) == TrueFigures(
+    base = {("kafka_controller_elections_total", ""): 1.0}
+    assert figures_of_scrape(parse_scrape(SCRAPE, "demo", NAMES), base=base) == TrueFigures(
         controller=0,
         epoch=7,
         elections=2,
@@ -62,3 +63,29 @@ def test_a_missing_sample_is_no_zero() -> None:
     assert figures is not None
     assert figures.offline == -1
     assert figures.epoch is None
+
+
+KRAFT_SCRAPE = f"""\
+{SCRAPE}\
+kafka_cluster_elr_partitions{{cluster="demo"}} 4
+kafka_cluster_empty_isr_partitions{{cluster="demo"}} 3
+kafka_cluster_under_min_isr_partitions{{cluster="demo"}} 2
+kafka_broker_fenced{{cluster="demo",broker="0"}} 1
+kafka_broker_fenced{{cluster="demo",broker="1"}} 0
+kafka_controller_unclean_leader_elections_total{{cluster="demo"}} 5
+kafka_quorum_voters{{cluster="demo"}} 3
+kafka_quorum_candidacies_total{{cluster="demo"}} 6
+"""
+
+
+def test_a_kraft_cluster_has_figures_of_its_own() -> None:
+    """A figure of KRaft without a sample equals no truth; a cluster with ZooKeeper has none of them."""
+    first = parse_scrape(SCRAPE + KRAFT_SCRAPE.replace(" 5\n", " 4\n"), "demo", NAMES)
+    figures = figures_of_scrape(parse_scrape(KRAFT_SCRAPE, "demo", NAMES), base=first)
+    assert figures is not None
+    assert (figures.elr, figures.empty_isr, figures.under_min_isr, figures.voters) == (4, 3, 2, 3)
+    assert (figures.fenced, figures.unclean, figures.candidacies) == ((0,), 1, 0)
+    lines = [line for line in KRAFT_SCRAPE.splitlines() if "elr_partitions" not in line]
+    without = figures_of_scrape(parse_scrape("\n".join(lines), "demo", NAMES), base=first)
+    assert without is not None
+    assert without.elr == -1

@@ -17,6 +17,7 @@ from kcm.servers.quorum import (
     write_ids,
 )
 from kcm.servers.supervisor import Supervisor
+from pipeline.runtime import EnvironmentProblemError
 
 JARS = Jars(connector=[], broker=[Path("/kafka.jar")])
 
@@ -79,3 +80,14 @@ def test_an_id_among_voters_and_brokers_is_one_node(tmp_path: Path) -> None:
     assert len(cluster.brokers[1].ports) == 2
     assert len(cluster.brokers[2].ports) == 1
     assert cluster.leader() is None
+
+
+def test_a_tool_that_has_ended_well_is_no_process_that_died(tmp_path: Path) -> None:
+    """Who watches over all processes, as `kcm demo` does, is told of failures only."""
+    config = tmp_path / "node" / "server.properties"
+    config.parent.mkdir()
+    with Supervisor(tmp_path) as owner:
+        Quorum([3001]).format(owner, ["/bin/true"], config, 3001)
+        owner.check()
+        with pytest.raises(EnvironmentProblemError, match="ended with exit code 1"):
+            Quorum([3001]).format(owner, ["/bin/false"], config, 3001)

@@ -286,14 +286,16 @@ def test_no_leader_is_what_a_voter_says_of_a_newer_epoch() -> None:
     play.answer(named(-1, 6, ErrorCode.FENCED_LEADER_EPOCH))
     began = play.now
     assert play.observer.status.no_leader_since == began
-    assert play.observer.status.leader is None
+    assert play.observer.status.leader == (-1, 6)
     for epoch in (7, 8):
         play.pause()
         play.answer(named(-1, epoch, ErrorCode.FENCED_LEADER_EPOCH))
+        assert play.observer.status.leader == (-1, epoch)
     assert play.observer.status.no_leader_since == began
     play.pause()
     play.answer(named(1, 9, ErrorCode.FENCED_LEADER_EPOCH))
     assert play.observer.status.no_leader_since is None
+    assert play.observer.status.leader == (1, 9)
     assert (play.ask().endpoint, play.fetch().leader_epoch) == (A, 9)
 
 

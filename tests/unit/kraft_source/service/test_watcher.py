@@ -326,6 +326,22 @@ def test_a_heartbeat_follows_the_no_ops_before_it_and_says_what_was_seen() -> No
     assert (heartbeat.leader, heartbeat.leader_epoch, heartbeat.high_watermark) == (3001, 1, 1)
 
 
+def test_a_lost_quorum_is_told_at_once_and_once() -> None:
+    """Without a leader nothing is committed, so nothing else shows it; then heartbeats have their interval again."""
+    made = watcher()
+    made.handle_released(committed(0), None, 100)
+    vacant = SIGHT._replace(leader=EpochLeader(-1, 2))
+    told = []
+    for sight, now in ((SIGHT, 200), (vacant, 300), (vacant, 400), (SIGHT, 500), (vacant, 600)):
+        made.tick(sight, now)
+        told += [(each.leader, now) for each in popped(made) if isinstance(each, MetadataHeartbeat)]
+    assert told == [(-1, 300), (-1, 600)]
+    made.tick(vacant, 10_599)
+    assert popped(made) == []
+    made.tick(vacant, 10_600)
+    assert [each.leader_epoch for each in popped(made)] == [2]
+
+
 def test_a_snapshot_that_the_topic_holds_is_not_written_again() -> None:
     """Another watcher has written it, and what follows it."""
     made = watcher(is_alone=False)
