@@ -125,6 +125,11 @@ class RecordMaker:
         """The offset behind what was released, in slices or not."""
         return self._covered[-1].last_offset + 1 if self._covered else self.end
 
+    @property
+    def place(self) -> EpochEnd:
+        """The end of what has been made into slices, as a place in the metadata log."""
+        return EpochEnd(self.end, self._epoch)
+
     def handle_released(self, released: Released, leader: EpochLeader | None) -> list[Made]:
         """Return the records that something released makes, but for AnotherHistory, which needs another generation.
 

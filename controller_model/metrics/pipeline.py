@@ -84,7 +84,7 @@ LOG: Table[ClusterView] = {
         lambda view: seconds(view.log.verified_at),
     ),
     "kcm_cluster_divergent": figure(
-        "Whether a reconciliation has proved that the figures differ from ZooKeeper (1) or not "
+        "Whether a reconciliation has proved that the figures differ from what the cluster holds (1) or not "
         "(0).",
         lambda view: int(view.log.divergent_since is not None),
     ),
@@ -121,9 +121,9 @@ LOG: Table[ClusterView] = {
         "Finished resyncs, each of which reads the whole tree, or a snapshot of a metadata log.",
         lambda view: view.log.resyncs,
     ),
-    "kcm_cluster_reconciliations_total": _of_znodes(
-        "Finished reconciliations, each of which compares the figures with ZooKeeper; one every "
-        "few minutes; absent in KRaft.",
+    "kcm_cluster_reconciliations_total": figure(
+        "Finished reconciliations, each of which compares the figures with ZooKeeper, or with the metadata log as it "
+        "is read anew; one every few minutes.",
         lambda view: view.log.reconciliations,
     ),
     "kcm_cluster_log_holes_total": figure(

@@ -14,13 +14,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ChangeKind
+from controller_model.records.changes import ChangeKind, digest_text
+from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import (
     METADATA_LOG_VERSION,
     MetadataHeartbeat,
+    MetadataReconciled,
     MetadataSlice,
     QuorumSample,
     SnapshotFinished,
+    SnapshotRecord,
     encode_metadata,
 )
 from controller_model.records.views import ClusterView
@@ -248,6 +251,34 @@ class MetadataWatcher:
                     self.waiting_bytes -= len(self._waiting.pop().data)
                 self._append(heartbeat, now)
 
+    @property
+    def reconciles_at(self) -> int | None:
+        """The offset up to which an image must be for `reconcile`; None: this watcher does not write, or has not all."""
+        is_whole = self.leads and not self.maker.is_in_snapshot and self.restart_at is None
+        return self.maker.released if is_whole else None
+
+    def reconcile(self, digest: MetadataDigest, now: int) -> None:
+        """Write what the controllers hold at `reconciles_at`, behind all up to there."""
+        for made in self.maker.flush():
+            if not self._add(made, now):
+                return
+        end = self.maker.place
+        record = MetadataReconciled(
+            v=METADATA_LOG_VERSION,
+            cluster=self._cluster,
+            generation=self.generation,
+            watcher=self.name,
+            observed_at=self.maker.appended_at or 0,
+            cluster_id=self._cluster_id,
+            end=end.end_offset,
+            epoch=end.epoch,
+            topics=digest.topics,
+            partitions=digest.partitions,
+            brokers=digest.brokers,
+            digest=digest_text(digest.digest),
+        )
+        self._append(Made(record, encode_metadata(record)), now)
+
     def _fill_hole(self, now: int) -> None:
         """Write what readers of the topic lack, if there is anything."""
         writer = self.log.snapshot_writer
@@ -270,7 +301,7 @@ class MetadataWatcher:
         self.waiting_bytes -= len(made.data)
         if isinstance(made.record, MetadataSlice | SnapshotFinished):
             self.published = _seq(made)
-        if not isinstance(made.record, MetadataSlice | MetadataHeartbeat):
+        if isinstance(made.record, SnapshotRecord):
             self._has_open_snapshot = not isinstance(made.record, SnapshotFinished)
         return made
 
@@ -429,4 +460,4 @@ def _is_news(made: Made) -> bool:
     record = made.record
     if isinstance(record, MetadataSlice):
         return bool(record.batches or record.unknown)
-    return not isinstance(record, MetadataHeartbeat)
+    return isinstance(record, SnapshotRecord)
