@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ChangeKind, digest_text
+from controller_model.records.changes import digest_text
 from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import (
     METADATA_LOG_VERSION,
@@ -122,12 +122,20 @@ class MetadataWatcher:
     ) -> EpochEnd:
         """Begin behind what the topic holds; return where an observer has to begin.
 
-        `generation`: the highest of the log, the views and beats. `is_alone`: no other watcher seems to run.
+        `generation`: the highest of the log, the views and beats. `is_alone`: no other watcher seems to run. Raises
+        ConflictError where the newest record is of a cluster with ZooKeeper: its history goes on.
         """
+        is_of_zookeeper = False
         for record in records:
-            self._check_kind(record)
-            self.log.apply_record(record)
-            self._note_appended(record.observed_at, now)
+            is_of_zookeeper = bool(record.kind)
+            if not is_of_zookeeper:
+                self.log.apply_record(record)
+                self._note_appended(record.observed_at, now)
+        if is_of_zookeeper:
+            raise ConflictError(
+                f"the topic holds the cluster {self._cluster} as one with ZooKeeper: give the KRaft cluster "
+                "another --cluster"
+            )
         self.generation = max(1, generation, self.log.generation)
         self._heard = now - SILENCE_MS - 1 if is_alone else now
         ids = {self._cluster_id, self.log.cluster_id} - {None}
@@ -169,7 +177,8 @@ class MetadataWatcher:
 
     def handle_published(self, record: PublishedRecord, now: int) -> None:
         """Take the next record that the topic holds, whoever wrote it."""
-        self._check_kind(record)
+        if record.kind:
+            return  # of a cluster with ZooKeeper that was given our name: the fold counts it, and says so
         has_moved = self.log.apply_record(record)
         is_ours = record.watcher == self.name
         if self.log.generation > self.generation:
@@ -440,14 +449,6 @@ class MetadataWatcher:
             snapshot_at=None if snapshot is None else snapshot[1],
         )
         return Made(record, encode_metadata(record))
-
-    def _check_kind(self, record: PublishedRecord) -> None:
-        """Refuse the name of a cluster with ZooKeeper: its history goes on there, or elsewhere under another name."""
-        if record.kind in set(ChangeKind):
-            raise ConflictError(
-                f"the topic holds the cluster {self._cluster} as one with ZooKeeper: give the KRaft cluster "
-                "another --cluster"
-            )
 
 
 def _seq(made: Made) -> int:

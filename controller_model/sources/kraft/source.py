@@ -230,6 +230,9 @@ def _apply_slice(
         reading = Reading(
             state, kraft, handle, record.observed_at, generation, record.first, epoch, NO_CAUSE
         )
+        # Until all of it is told again, figures show a cluster of long ago.
+        reason = "the metadata log is read from its beginning"
+        events += mark_incomplete(state, at=record.observed_at, reason=reason, ask=False)
         events += snapshots.sweep(reading, SnapshotReading("", 0, 0, 0, 0))
     if not kraft.is_counting:
         kraft.is_counting = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller_model.kafka.ids import AsOf
@@ -274,14 +275,20 @@ def test_another_cluster_under_the_name_is_a_conflict_for_who_was_there_first() 
         first.handle_published(written(0, 3, generation=2, after=-1, cluster_id=OTHER_ID), 100)
 
 
-def test_a_cluster_with_zookeeper_keeps_its_name() -> None:
-    """Its changes are not those of a metadata log."""
+def test_who_writes_under_a_name_keeps_it() -> None:
+    """The newest record decides when a watcher starts; one that runs is not ended by a cluster with ZooKeeper."""
     change: dict[str, Any] = {"kind": "heartbeat", "observed_at": 1, "path": "", "seq": 1, "v": 1}
     message = b"[" + encode_change(
         ZnodeChange(cluster="prod", generation=1, watcher="w1", **change)
     ) + b"]"  # fmt: skip
+    (foreign,) = decode_published(message)
     with pytest.raises(ConflictError, match="as one with ZooKeeper"):
-        watcher(records=[*decode_published(message)])
+        watcher(records=[written(0, 9), foreign])
+    made = watcher(records=[foreign, written(0, 9)])
+    assert (made.generation, made.log.end) == (1, EpochEnd(10, 1))
+    made.handle_published(msgspec.structs.replace(foreign, generation=7), 100)
+    made.handle_published(written(10, 12), 200)
+    assert (made.generation, made.log.end) == (1, EpochEnd(13, 1))
 
 
 def test_a_snapshot_that_its_writer_left_is_followed_by_the_next_generation() -> None:
