@@ -18,7 +18,7 @@ from kraft_source.observer.released import Released
 from kraft_source.runner import ObserverRunner
 
 WORKS_FOR = 0.25
-"""The share of the time for which it works: 200,000 partitions take 15 s, and not 4."""
+"""The share of the time for which it works: 200,000 partitions take 6 s, and not 1.5."""
 _MIN_WORK_S = 0.02
 """Less is not slowed down: what is committed now is followed at once."""
 MAX_ENDS = 1_000
