@@ -17,16 +17,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import kraft_shown, machine
+from bench import machine
+from bench.fake_brokers import FakeCluster
 from bench.figures import FIGURES, judged
+from bench.kraft_shown import (
+    measure_cold,
+    measure_controller_kills,
+    measure_delay,
+    measure_fence,
+    measure_peers,
+    measure_rest,
+    measure_wide,
+    watched,
+)
+from kcm.run.pipeline_processes import Pipeline
 from kraft_source.observer.snapshot_download import SnapshotDownload
 from kraft_source.wire.batches import split_batches
 from kraft_source.wire.messages import SNAPSHOT_BYTES, EpochEnd, SnapshotAnswer
 from kraft_source.wire.records import decode
+from pipeline.runtime import KcmError
 from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
 
 SUMMARY = (
@@ -84,28 +98,36 @@ def measure(*, only: Sequence[str], partitions: Sequence[int], rounds: int) -> d
     if "shown" in only or "peers" in only:
         result |= _shown(only, rounds)
     if "cold" in only:
-        result["sizes"] = [kraft_shown.measure_cold(each, rounds) for each in partitions]
+        result["sizes"] = [measure_cold(each, rounds) for each in partitions]
     return result | {"figures": _figures(result), "machine": machine.describe()}
 
 
 def _shown(only: Sequence[str], rounds: int) -> dict[str, Any]:
+    """Return what is measured beside one running cluster; a part that fails does not stop the others."""
+    parts: dict[str, Callable[[FakeCluster, Pipeline], Any]] = {}
+    if "shown" in only:
+        parts |= {
+            "delay": partial(measure_delay, changes=CHANGES_SHOWN, warm_up=WARM_UP),
+            "rest": partial(measure_rest, seconds=REST_S),
+            "fence": partial(measure_fence, rounds=rounds),
+            "controller_killed": partial(measure_controller_kills, rounds=rounds),
+        }
+    if "peers" in only:
+        parts["turns"] = measure_peers
+    if "shown" in only:
+        parts["wide"] = partial(measure_wide, partitions=WIDE_PARTITIONS)
     result: dict[str, Any] = {}
-    with kraft_shown.watched(WATCHED_PARTITIONS) as (cluster, pipeline):
-        load = [round(each, 2) for each in os.getloadavg()]
-        if "shown" in only:
-            result["delay"] = kraft_shown.measure_delay(
-                cluster, pipeline, changes=CHANGES_SHOWN, warm_up=WARM_UP
-            )
-            result["fence"] = kraft_shown.measure_fence(cluster, pipeline, rounds)
-            result["controller_killed"] = kraft_shown.measure_controller_kills(
-                cluster, pipeline, rounds
-            )
-            result["rest"] = kraft_shown.measure_rest(cluster, pipeline, REST_S)
-        if "peers" in only:
-            result["turns"] = kraft_shown.measure_peers(cluster, pipeline)
-        if "shown" in only:
-            result["wide"] = kraft_shown.measure_wide(cluster, pipeline, WIDE_PARTITIONS)
-    return result | {"load_average": load}
+    failed: dict[str, str] = {}
+    loads: dict[str, float] = {}
+    with watched(WATCHED_PARTITIONS) as (cluster, pipeline):
+        for name, part in parts.items():
+            try:
+                result[name] = part(cluster, pipeline)
+            except KcmError as error:
+                failed[name] = str(error)
+            loads[name] = round(os.getloadavg()[0], 1)
+            print(f"bench: kraft: {name}: {result.get(name) or failed[name]}", file=sys.stderr)
+    return result | {"load_average_after": loads, "failed": failed}
 
 
 def _figures(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
