@@ -67,10 +67,12 @@ class AppendedReader(TopicReader):
         super().__init__(pipeline.bootstrap_servers, "kcm.changes", self._note, stop)
         self.changes: list[float] = []
         """Of each change of a partition, in their order."""
+        self.arrived: list[float] = []
+        """When each of them was read from the log of kcm."""
         self.elections: list[tuple[int, float]] = []
         """The controller that was elected, and when."""
 
-    def _note(self, value: bytes, _now: float) -> None:
+    def _note(self, value: bytes, now: float) -> None:
         for record in decode_message(value).metadata:
             if not isinstance(record, MetadataSlice):
                 continue
@@ -78,6 +80,7 @@ class AppendedReader(TopicReader):
                 for each in batch.records:
                     if isinstance(each, kafka.PartitionChange):
                         self.changes.append(batch.at / 1000)
+                        self.arrived.append(now)
                     elif isinstance(each, kafka.LeaderChange):
                         self.elections.append((each.leader_id, batch.at / 1000))
 
@@ -184,17 +187,24 @@ def measure_delay(
             time.sleep(max(0.0, began + number / RATE_PER_S - time.monotonic()))
             cluster.alter({partition: cluster.partitions[partition].isr[:-1]})
         await_count(scraper, len(partitions), "changes of an ISR")
-    delays = [
-        1000 * (shown - reader.changes[number])
-        for number in range(warm_up, len(partitions))
-        if (shown := scraper.when_reached(number + 1)) is not None
-    ]
     _restore(cluster, partitions)
-    return {
-        "p50_ms": round(machine.percentile(delays, 50), 1),
-        "p99_ms": round(machine.percentile(delays, 99), 1),
-        "max_ms": round(max(delays), 1),
-        "samples": len(delays),
+    stages: dict[str, list[float]] = {"append to log of kcm": [], "log to scrape": [], "all": []}
+    for number in range(warm_up, len(partitions)):
+        at, arrived = reader.changes[number], reader.arrived[number]
+        shown = scraper.when_reached(number + 1) or time.time()
+        for stage, took_s in zip(stages, (arrived - at, shown - arrived, shown - at), strict=True):
+            stages[stage].append(1000 * took_s)
+    found = {
+        stage: {
+            "p50_ms": round(machine.percentile(values, 50), 1),
+            "p99_ms": round(machine.percentile(values, 99), 1),
+        }
+        for stage, values in stages.items()
+    }
+    return found["all"] | {
+        "max_ms": round(max(stages["all"]), 1),
+        "samples": len(stages["all"]),
+        "stages": found,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.cells import mib, ms, number, s
@@ -62,11 +62,11 @@ def _shown(result: Result) -> str:
         rows.append(
             ("records checked and decoded on one core", f"{number(decoding['records_per_s'])}/s")
         )
-    return table(("What", "Figure"), rows)
+    return _table(("What", "Figure"), rows)
 
 
 def _cold(result: Result) -> str:
-    return table(
+    return _table(
         ("Partitions", "Snapshot", "Cold start to live", "CPU until then", "Memory"),
         (
             (
@@ -81,6 +81,21 @@ def _cold(result: Result) -> str:
     )
 
 
+def _delay(result: Result) -> str:
+    delay = result.get("delay")
+    rows = [] if delay is None else list(delay["stages"].items())
+    return _table(
+        ("Stage", "p50", "p99"),
+        [(name, ms(stage["p50_ms"]), ms(stage["p99_ms"])) for name, stage in rows],
+    )
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; nothing where nothing was measured."""
+    found = list(rows)
+    return table(titles, found) if found else ""
+
+
 def _parts(values: Mapping[str, float], text: Callable[[float], str]) -> str:
     return ", ".join(f"{part} {text(value)}" for part, value in values.items())
 
@@ -88,7 +103,7 @@ def _parts(values: Mapping[str, float], text: Callable[[float], str]) -> str:
 def _rest(result: Result) -> str:
     rest = result.get("rest", {"at_rest": {}, "changing": {}, "changes_per_s": 0})
     rate = number(rest["changes_per_s"])
-    return table(
+    return _table(
         ("Part", "CPU at rest", f"CPU at {rate} changes/s", "Memory at rest (RSS)", "Memory then"),
         (
             (
@@ -105,7 +120,7 @@ def _rest(result: Result) -> str:
 
 
 def _peers(result: Result) -> str:
-    return table(
+    return _table(
         (
             "Who asks",
             "a broker is fenced: the last leader, after the last record; this monitor's scrapes then",
@@ -128,6 +143,7 @@ def _peers(result: Result) -> str:
 
 KRAFT_TABLES: dict[str, Callable[[Result], str]] = {
     "kraft": _shown,
+    "kraft-delay": _delay,
     "kraft-cold": _cold,
     "kraft-rest": _rest,
     "kraft-peers": _peers,
