@@ -10,9 +10,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from controller_model.records.metadata_digest import MetadataDigest
 from kraft_source.config import KraftSettings
-from kraft_source.image import MetadataImage
+from kraft_source.image import ImageAt, MetadataImage
 from kraft_source.observer.observer import Observer
 from kraft_source.observer.released import Released
 from kraft_source.runner import ObserverRunner
@@ -37,12 +36,12 @@ class Reconciling:
         self._until = now
         self._stopping: threading.Event | None = None
         self._thread: threading.Thread | None = None
-        self._digests: OrderedDict[int, MetadataDigest] = OrderedDict()
+        self._images: OrderedDict[int, ImageAt] = OrderedDict()
         self._failure: BaseException | None = None
         self.finished = 0
         """How many were written."""
 
-    def poll(self, place: int | None, now: float) -> MetadataDigest | None:
+    def poll(self, place: int | None, now: float) -> ImageAt | None:
         """Return what the controllers hold at an offset, once it is due and known; None: there is nothing to write.
 
         `place`: where the watcher stands; None: it does not write now.
@@ -53,21 +52,21 @@ class Reconciling:
             if place is not None and now >= self._due:
                 self._begin(now)
             return None
-        digest = None if place is None else self._digests.get(place)
-        if digest is not None:
+        image = None if place is None else self._images.get(place)
+        if image is not None:
             self.finished += 1
-        if digest is not None or place is None or now > self._until:
+        if image is not None or place is None or now > self._until:
             self.close()
             self._due = now + self._interval_s
-        return digest
+        return image
 
     def _begin(self, now: float) -> None:
         self._stopping = stopping = threading.Event()
-        digests: OrderedDict[int, MetadataDigest] = OrderedDict()
-        self._digests = digests
+        images: OrderedDict[int, ImageAt] = OrderedDict()
+        self._images = images
         self._until = now + TIMEOUT_S
         image = MetadataImage()
-        deliver = _delivering(image, digests, stopping)
+        deliver = _delivering(image, images, stopping)
         observer = Observer(self._settings.endpoints)
         runner = ObserverRunner(observer, self._settings.access(), deliver)
 
@@ -90,17 +89,17 @@ class Reconciling:
 
 
 def _delivering(
-    image: MetadataImage, digests: OrderedDict[int, MetadataDigest], stopping: threading.Event
+    image: MetadataImage, images: OrderedDict[int, ImageAt], stopping: threading.Event
 ) -> Callable[[Released], None]:
-    """Return what takes all that an observer releases into an image, and keeps its digests."""
+    """Return what takes all that an observer releases into an image, and keeps what it was by offset."""
     worked_s = 0.0
 
     def deliver(released: Released) -> None:
         nonlocal worked_s
         for each in image.apply_released(released):
-            digests[each.end.end_offset] = each.digest
-            if len(digests) > MAX_ENDS:
-                digests.popitem(last=False)
+            images[each.end.end_offset] = each
+            if len(images) > MAX_ENDS:
+                images.popitem(last=False)
         before, worked_s = worked_s, time.thread_time()
         if worked_s - before > _MIN_WORK_S:
             stopping.wait((worked_s - before) * (1 / WORKS_FOR - 1))

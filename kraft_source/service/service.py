@@ -176,9 +176,9 @@ class KraftService:
             )
             self._held.clear()
             self._observing.begin(place)
-        digest = self._reconciling.poll(self._watcher.reconciles_at, time.monotonic())
-        if digest is not None:
-            self._watcher.reconcile(digest, now)
+        image = self._reconciling.poll(self._watcher.reconciles_at, time.monotonic())
+        if image is not None:
+            self._watcher.reconcile(image, now)
         self._write()
         self._beat(status)
         self._update_metrics(status)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import digest_text
-from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import (
     METADATA_LOG_VERSION,
     MetadataHeartbeat,
@@ -27,6 +26,7 @@ from controller_model.records.metadata_log import (
     encode_metadata,
 )
 from controller_model.records.views import ClusterView
+from kraft_source.image import ImageAt
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import AnotherHistory, Committed, Released
 from kraft_source.service.published_log import SLICE, PublishedLog, PublishedRecord
@@ -266,12 +266,14 @@ class MetadataWatcher:
         is_whole = self.leads and not self.maker.is_in_snapshot and self.restart_at is None
         return self.maker.released if is_whole else None
 
-    def reconcile(self, digest: MetadataDigest, now: int) -> None:
-        """Write what the controllers hold at `reconciles_at`, behind all up to there."""
+    def reconcile(self, image: ImageAt, now: int) -> None:
+        """Write what the controllers hold at `reconciles_at`, behind all up to there; nothing for another history."""
         for made in self.maker.flush():
             if not self._add(made, now):
                 return
-        end = self.maker.place
+        end, digest = image
+        if end != self.maker.place:
+            return
         record = MetadataReconciled(
             v=METADATA_LOG_VERSION,
             cluster=self._cluster,

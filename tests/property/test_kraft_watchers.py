@@ -14,10 +14,12 @@ from controller_model.records.changes import decode_message, join_changes
 from controller_model.records.events import Anomaly, Divergent
 from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import AnyMetadataRecord, MetadataSlice
+from kraft_source.image import ImageAt
 from kraft_source.observer.observer import Observer
 from kraft_source.observer.released import Released, SnapshotOpened
 from kraft_source.service.published_log import decode_published
 from kraft_source.service.watcher import MetadataWatcher, Sight
+from kraft_source.wire.messages import EpochEnd
 from tests.property.test_kraft_observer import CALM_S, FAULTY_S, TICK_S, World, truth
 from tests.support.kraft_cluster import KraftFold
 
@@ -85,8 +87,11 @@ class Side:
 
     def _reconcile(self, rng: Random) -> None:
         """Write what the controllers hold: topics without partitions, which do not count."""
-        if self.watcher.reconciles_at is not None and rng.random() < RECONCILE:
-            self.watcher.reconcile(MetadataDigest(), self._world.now_ms)
+        place = self.watcher.reconciles_at
+        if place is not None and rng.random() < RECONCILE:
+            epoch = self._world.observers[self._number].end.epoch
+            image = ImageAt(EpochEnd(place, epoch), MetadataDigest())
+            self.watcher.reconcile(image, self._world.now_ms)
 
     def poll(self, rng: Random) -> None:
         """Go on by one tick."""
