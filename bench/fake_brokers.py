@@ -27,7 +27,7 @@ from kcm.servers.ports import HOST
 from kcm.servers.supervisor import Supervisor
 from kraft_source.wire.codec import Values, read_uvarint, reader, write
 from kraft_source.wire.schema import Message
-from pipeline.runtime import EnvironmentProblemError
+from pipeline.runtime import EnvironmentProblemError, KcmError
 from tests.support.metadata_log import uuid_of
 from tools.kraft.generate import message, read_definitions
 
@@ -199,7 +199,7 @@ class FakeBroker:
                 answer = client.call("BrokerHeartbeat", values)
                 self.is_fenced = answer["is_fenced"]
                 is_refused = bool(answer["error_code"])
-            except (OSError, EnvironmentProblemError):
+            except (OSError, KcmError):
                 is_refused = True
             if is_refused and client is not None:
                 client.close()
@@ -431,4 +431,9 @@ def fake_cluster(
         for node in kraft.controllers.values():
             node.heap_mib = heap_mib
         kraft.start()
-        yield FakeCluster(kraft, supervisor, jars, folder)
+        cluster = FakeCluster(kraft, supervisor, jars, folder)
+        try:
+            yield cluster
+        finally:
+            for each in cluster.brokers.values():
+                each.stop()
