@@ -61,7 +61,7 @@ SCENARIOS = {
     "commands": Scenario(commands.SUMMARY, commands.measure),
     "delay": Scenario(delay.SUMMARY, delay.measure),
     "fleet": Scenario(fleet.SUMMARY, fleet.measure),
-    "kraft": Scenario(kraft.SUMMARY, kraft.measure, kraft.add_options, is_published=False),
+    "kraft": Scenario(kraft.SUMMARY, kraft.measure, kraft.add_options),
     "patches": Scenario(patches.SUMMARY, patches.measure, patches.add_options, is_published=False),
     "peers": Scenario(peers.SUMMARY, peers.measure, peers.add_options),
     "rehearse": Scenario(rehearse.SUMMARY, rehearse.measure),
