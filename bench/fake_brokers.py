@@ -244,8 +244,10 @@ class FakeCluster:
                 answer = self._client.call(name, values)
             except OSError:
                 answer = {"error_code": NOT_CONTROLLER}
-            if answer.get("error_code") != NOT_CONTROLLER or time.monotonic() > deadline:
+            if answer.get("error_code") != NOT_CONTROLLER:
                 return answer
+            if time.monotonic() > deadline:
+                raise EnvironmentProblemError(f"no controller answers {name} within {ANSWER_S:g} s")
             if self._client is not None:
                 self._client.close()
                 self._client = None
