@@ -62,7 +62,7 @@ SCENARIOS = {
     "commands": Scenario(commands.SUMMARY, commands.measure),
     "delay": Scenario(delay.SUMMARY, delay.measure),
     "fleet": Scenario(fleet.SUMMARY, fleet.measure),
-    "kraft": Scenario(kraft.SUMMARY, kraft.measure, kraft.add_options, is_published=False),
+    "kraft": Scenario(kraft.SUMMARY, kraft.measure, kraft.add_options),
     "look": Scenario(look.SUMMARY, look.measure, look.add_options, is_published=False),
     "patches": Scenario(patches.SUMMARY, patches.measure, patches.add_options, is_published=False),
     "peers": Scenario(peers.SUMMARY, peers.measure, peers.add_options),

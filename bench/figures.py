@@ -75,6 +75,35 @@ FIGURES = {
         "the metadata log on one core: records checked and decoded", "1/s", 60_000, 75_000, True
     ),
     "kraft_replay": Figure("`kcm replay` of a folder with 1,000,000 records: CPU", "s", 30, 15),
+    "kraft_delay_p50": Figure("KRaft, 10 changes/s: append to scrape, p50", "ms", 220, 130),
+    "kraft_delay_p99": Figure("KRaft, 10 changes/s: append to scrape, p99", "ms", 400, 200),
+    "kraft_fence": Figure(
+        "KRaft, a broker of 3,300 led partitions is fenced: last shown after its batch",
+        "s",
+        0.8,
+        0.4,
+    ),
+    "kraft_wide": Figure(
+        "KRaft, 50,000 partitions change in batches of 10,000: last shown after the last batch",
+        "s",
+        3,
+        1.5,
+    ),
+    "kraft_controller": Figure(
+        "KRaft, the active controller is killed: the next shown after its LeaderChange",
+        "s",
+        0.5,
+        0.25,
+    ),
+    "kraft_cold_10000": Figure("KRaft, cold start to live, 10,000 partitions", "s", 15, 10),
+    "kraft_cold_200000": Figure("KRaft, cold start to live, 200,000 partitions", "s", 30, 15),
+    "kraft_cold_1000000": Figure("KRaft, cold start to live, 1,000,000 partitions", "s", 120, 60),
+    "kraft_watcher_memory": Figure(
+        "KRaft, the watcher at rest beside 10,000 partitions: memory (RSS)", "MiB", 90, 70
+    ),
+    "kraft_watcher_cpu": Figure(
+        "KRaft, the watcher at 3,000 changes/s: CPU", "% of a core", 25, 15
+    ),
     "rest_cpu": Figure("the monitor at rest beside 10,000 partitions: CPU", "% of a core", 18, 10),
     "rest_memory": Figure(
         "the monitor at rest beside 10,000 partitions: memory (RSS)", "MiB", 1_200, 900

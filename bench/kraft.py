@@ -1,4 +1,4 @@
-"""Measure the parts of the watcher of KRaft clusters, each on its own.
+"""Measure a KRaft cluster's monitor: the parts of its watcher, each on its own, and the whole on real controllers.
 
 Decoding: record batches of a metadata log as a controller writes them, of partitions and of changes
 of leaders and ISRs, checked and decoded on one core. Snapshot: the state of a large cluster, read in the parts in which a
@@ -10,26 +10,41 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import resource
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.figures import judged
+from bench.fake_brokers import FakeCluster
+from bench.figures import FIGURES, judged
+from bench.kraft_shown import (
+    measure_cold,
+    measure_controller_kills,
+    measure_delay,
+    measure_fence,
+    measure_peers,
+    measure_rest,
+    measure_wide,
+    watched,
+)
+from kcm.run.pipeline_processes import Pipeline
 from kraft_source.observer.snapshot_download import SnapshotDownload
 from kraft_source.wire.batches import split_batches
 from kraft_source.wire.messages import SNAPSHOT_BYTES, EpochEnd, SnapshotAnswer
 from kraft_source.wire.records import decode
+from pipeline.runtime import KcmError
 from tests.support.metadata_log import Written, control_batch, record_batch, uuid_of
 
 SUMMARY = (
-    "parts of the watcher of KRaft clusters: decoding, snapshots, a replayed folder (two minutes)"
+    "a KRaft cluster: decoding, a replayed folder, delays, storms, kills, cold starts (40 minutes)"
 )
 
 PARTITIONS = 20_000
@@ -41,28 +56,101 @@ BROKERS = 6
 PARTITIONS_OF_TOPIC = 50
 
 
+SNAPSHOT_PARTITIONS = 1_000_000
+WATCHED_PARTITIONS = 10_000
+WIDE_PARTITIONS = 50_000
+WARM_UP, CHANGES_SHOWN = 300, 1_000
+"""Changes of ISRs, ten a second; the first ones while the JVMs compile."""
+REST_S = 60.0
+
 REPLAYED = 1_000_000
 """Records of the folder that is replayed; a fifth of them are its partitions."""
+
+
+PARTS = ("decoding", "snapshot", "replay", "shown", "peers", "cold")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this scenario."""
     parser.add_argument(
-        "--partitions", type=int, default=1_000_000, help="partitions of the snapshot (1000000)"
+        "--only", nargs="+", choices=PARTS, default=PARTS, help="these parts of it (all)"
     )
+    parser.add_argument(
+        "--partitions",
+        nargs="+",
+        type=int,
+        default=(10_000, 200_000, 1_000_000),
+        metavar="N",
+        help="sizes of the clusters beside which it starts (10000 200000 1000000)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="fences, kills, starts (3)")
 
 
-def measure(*, partitions: int) -> dict[str, Any]:
-    """Return records decoded in a second of one core's time, and what a snapshot takes."""
-    decoding, replay = _decoding(), _replay()
-    return {
-        "scenario": "kraft",
-        "figures": judged(kraft_decoding=decoding["records_per_s"], kraft_replay=replay["cpu_s"]),
-        "decoding": decoding,
-        "snapshot": _snapshot(partitions),
-        "replay": replay,
-        "machine": machine.describe(),
+def measure(*, only: Sequence[str], partitions: Sequence[int], rounds: int) -> dict[str, Any]:
+    """Return records decoded in a second of one core's time, what is replayed, and when what is shown."""
+    result: dict[str, Any] = {"scenario": "kraft"}
+    if "decoding" in only:
+        result["decoding"] = _decoding()
+    if "snapshot" in only:
+        result["snapshot"] = _snapshot(SNAPSHOT_PARTITIONS)
+    if "replay" in only:
+        result["replay"] = _replay()
+    if "shown" in only or "peers" in only:
+        result |= _shown(only, rounds)
+    if "cold" in only:
+        result["sizes"] = [measure_cold(each, rounds) for each in partitions]
+    return result | {"figures": _figures(result), "machine": machine.describe()}
+
+
+def _shown(only: Sequence[str], rounds: int) -> dict[str, Any]:
+    """Return what is measured beside one running cluster; a part that fails does not stop the others."""
+    parts: dict[str, Callable[[FakeCluster, Pipeline], Any]] = {}
+    if "shown" in only:
+        parts |= {
+            "delay": partial(measure_delay, changes=CHANGES_SHOWN, warm_up=WARM_UP),
+            "rest": partial(measure_rest, seconds=REST_S),
+            "fence": partial(measure_fence, rounds=rounds),
+            "controller_killed": partial(measure_controller_kills, rounds=rounds),
+        }
+    if "peers" in only:
+        parts["turns"] = measure_peers
+    if "shown" in only:
+        parts["wide"] = partial(measure_wide, partitions=WIDE_PARTITIONS)
+    result: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    loads: dict[str, float] = {}
+    with watched(WATCHED_PARTITIONS) as (cluster, pipeline):
+        for name, part in parts.items():
+            try:
+                result[name] = part(cluster, pipeline)
+            except KcmError as error:
+                failed[name] = str(error)
+            loads[name] = round(os.getloadavg()[0], 1)
+            print(f"bench: kraft: {name}: {result.get(name) or failed[name]}", file=sys.stderr)
+    return result | {"load_average_after": loads, "failed": failed}
+
+
+def _figures(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the figures that were measured, with their bounds."""
+    live = {each["partitions"]: each["live_s"] for each in result.get("sizes", ())}
+    found = {
+        "kraft_decoding": ("decoding", "records_per_s"),
+        "kraft_replay": ("replay", "cpu_s"),
+        "kraft_delay_p50": ("delay", "p50_ms"),
+        "kraft_delay_p99": ("delay", "p99_ms"),
+        "kraft_fence": ("fence", "tail_s"),
+        "kraft_wide": ("wide", "tail_s"),
+        "kraft_controller": ("controller_killed", "median_s"),
     }
+    values = {name: result[part][key] for name, (part, key) in found.items() if part in result}
+    if "rest" in result:
+        rest, changing = (result["rest"][each]["watcher"] for each in ("at_rest", "changing"))
+        values |= {
+            "kraft_watcher_memory": rest["rss_mib"],
+            "kraft_watcher_cpu": changing["cpu_percent"],
+        }
+    values |= {f"kraft_cold_{each}": seconds for each, seconds in live.items()}
+    return judged(**{name: value for name, value in values.items() if name in FIGURES})
 
 
 def _decoding() -> dict[str, float]:

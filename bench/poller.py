@@ -21,9 +21,13 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kcm.servers.kafka import QUIET_LIBRDKAFKA
+from kraft_source.wire.connection import Access, ControllerConnection
+from kraft_source.wire.messages import TOPIC, ControllerEndpoint
+from pipeline.runtime import KcmError
 
 DEADLINE_S = 60.0
 """kafka_exporter takes seconds at 10,000 partitions, and more while brokers are down."""
+QUORUM_S = 2.0
 _LEADER = re.compile(r"^kafka_topic_partition_leader\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(topic|partition)="([^"]*)"')
 _CONTROLLER = re.compile(r"^kafka_controller_id\{.*\} (\S+)$", re.MULTILINE)
@@ -122,7 +126,32 @@ def _metadata(bootstrap_servers: str) -> Callable[[], Answer]:
     return ask
 
 
-KINDS = {"scrape": _scrapes, "metadata": _metadata}
+def _quorum(controllers: str) -> Callable[[], Answer]:
+    """Return a function that asks for the quorum's leader, as kafka-metadata-quorum does, without its JVM's start."""
+    endpoints = [
+        ControllerEndpoint(host, int(port))
+        for host, _, port in (each.rpartition(":") for each in controllers.split(","))
+    ]
+    partitions = [{"partition_index": 0}]
+    values = {"topics": [{"topic_name": TOPIC, "partitions": partitions}]}
+
+    def ask() -> Answer:
+        for endpoint in endpoints:
+            try:
+                connection = ControllerConnection(endpoint, Access(), timeout_s=QUORUM_S)
+                answer = connection.call("DescribeQuorum", values, timeout_s=QUORUM_S)
+            except KcmError:
+                continue
+            connection.close()
+            (partition,) = answer["topics"][0]["partitions"]
+            if not answer["error_code"] and not partition["error_code"]:
+                return Answer({}, partition["leader_id"], None, None, None)
+        return Answer({}, None, None, None, None)
+
+    return ask
+
+
+KINDS = {"scrape": _scrapes, "metadata": _metadata, "quorum": _quorum}
 
 if __name__ == "__main__":
     sys.exit(main())

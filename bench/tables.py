@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.cells import mib, ms, number, s
+from bench.kraft_tables import KRAFT_TABLES
 from tools.docs.markdown import table
 
 Result = Mapping[str, Any]
@@ -314,4 +315,5 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "rest": _rest,
     "rehearse": _rehearse,
     "peers": _peers,
+    **KRAFT_TABLES,
 }

@@ -16,8 +16,10 @@ from controller_model.kafka.metadata_records import (
     BrokerRegistrationChange,
     FenceBroker,
     MetadataRecord,
+    Partition,
     RegisterBroker,
     SnapshotHeader,
+    Topic,
     UnfenceBroker,
     UnregisterBroker,
 )
@@ -124,6 +126,11 @@ class RecordMaker:
     def released(self) -> int:
         """The offset behind what was released, in slices or not."""
         return self._covered[-1].last_offset + 1 if self._covered else self.end
+
+    @property
+    def place(self) -> EpochEnd:
+        """The end of what has been made into slices, as a place in the metadata log."""
+        return EpochEnd(self.end, self._epoch)
 
     def handle_released(self, released: Released, leader: EpochLeader | None) -> list[Made]:
         """Return the records that something released makes, but for AnotherHistory, which needs another generation.
@@ -273,9 +280,21 @@ class RecordMaker:
 def _pieces(batch: CommittedBatch, size: int) -> Iterator[_Piece]:
     """Return a batch as pieces of at most `size` kept records."""
     whole = _Piece(batch, batch.offset, batch.last_offset, batch.records, (), batch.unknown)
-    if len(batch.records) <= size:
+    records = batch.records
+    if len(records) <= size:
         return iter([whole])
-    return _cut(whole, [*range(0, len(batch.records), size), len(batch.records)])
+    cuts = [0]
+    while len(records) - cuts[-1] > size:
+        cuts.append(_cut_before_topic(records, cuts[-1], cuts[-1] + size))
+    return _cut(whole, [*cuts, len(records)])
+
+
+def _cut_before_topic(records: list[tuple[int, Record]], begin: int, cut: int) -> int:
+    """Return where to cut so that a new topic keeps its partitions, if it is not larger than a slice: it is not expanded later."""
+    topic = cut
+    while topic > begin and isinstance(records[topic][1], Partition):
+        topic -= 1
+    return topic if topic > begin and isinstance(records[topic][1], Topic) else cut
 
 
 def _cut(piece: _Piece, cuts: list[int]) -> Iterator[_Piece]:

@@ -26,6 +26,12 @@ class SourceSettings(PipelineSettings):
         description="Seconds between the watcher's beats (signs of life), which the exporter "
         "reads; without one for 2.9 s, the status of the figures is behind.",
     )
+    reconciliation_interval_s: float = Field(
+        300.0,
+        gt=0,
+        description="Seconds between reconciliations: the znodes, or the newest snapshot and the metadata "
+        "log behind it, are read again and compared with the figures.",
+    )
     buffer_mib: float = Field(
         64.0,
         gt=0,

@@ -84,11 +84,6 @@ class WatchSettings(SourceSettings):
         default=False,
         description="Connect to election_zookeeper's TLS port, with zk_tls's certificates.",
     )
-    reconciliation_interval_s: float = Field(
-        300.0,
-        gt=0,
-        description="Seconds between reconciliations: the tree is read again and compared.",
-    )
     full_resync_s: float = Field(
         86_400.0, gt=0, description="Seconds between full resyncs that nothing else requested."
     )

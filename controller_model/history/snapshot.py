@@ -209,7 +209,7 @@ def _why_incomplete(control: ControlPlane) -> str | None:
     if log.view.session not in {None, SessionState.CONNECTED}:
         return f"the watcher had no ZooKeeper session: {log.view.session}"
     if log.view.divergent_since is not None:
-        return "a reconciliation found that this is not what ZooKeeper holds"
+        return "a reconciliation found that this is not what the cluster holds"
     if log.view.incomplete_since is None and not log.baseline:
         return "the first resync has not ended"
     return log.why_incomplete

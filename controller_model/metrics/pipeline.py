@@ -84,13 +84,12 @@ LOG: Table[ClusterView] = {
         lambda view: seconds(view.log.verified_at),
     ),
     "kcm_cluster_divergent": figure(
-        "Whether a reconciliation has proved that the figures differ from ZooKeeper (1) or not (0); in KRaft, whose "
-        "log proves itself by its offsets, always 0.",
+        "Whether a reconciliation has proved that the figures differ from what the cluster holds (1) or not (0).",
         lambda view: int(view.log.divergent_since is not None),
     ),
     "kcm_cluster_divergent_since_timestamp_seconds": figure(
-        "Unix time in seconds since when the figures have been known to differ from ZooKeeper; absent while they do "
-        "not, and in KRaft.",
+        "Unix time in seconds since when the figures have been known to differ from what the cluster holds; absent "
+        "while they do not.",
         lambda view: seconds(view.log.divergent_since),
     ),
     "kcm_cluster_incomplete": figure(
@@ -122,9 +121,9 @@ LOG: Table[ClusterView] = {
         "Finished resyncs, each of which reads the whole tree, or a snapshot of a metadata log.",
         lambda view: view.log.resyncs,
     ),
-    "kcm_cluster_reconciliations_total": _of_znodes(
-        "Finished reconciliations, each of which compares the figures with ZooKeeper; one every "
-        "few minutes; absent in KRaft.",
+    "kcm_cluster_reconciliations_total": figure(
+        "Finished reconciliations, each of which compares the figures with ZooKeeper, or with the metadata log as it "
+        "is read anew; one every few minutes.",
         lambda view: view.log.reconciliations,
     ),
     "kcm_cluster_log_holes_total": figure(

@@ -40,7 +40,7 @@ class Status(enum.StrEnum):
     INCOMPLETE = "incomplete"
     """They may lack changes until a resync has ended, or they lack what the watcher or the fold cannot read."""
     DIVERGENT = "divergent"
-    """A reconciliation proved that they are not what ZooKeeper holds."""
+    """A reconciliation proved that they are not what the cluster holds."""
     BLIND = "blind"
     """The watcher lives, but ZooKeeper does not answer it: changes there are not seen."""
     KRAFT = "kraft"

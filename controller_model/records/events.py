@@ -380,7 +380,7 @@ class Incomplete(Event, frozen=True, kw_only=True):
 
 
 class Divergent(Event, frozen=True, kw_only=True):
-    """A reconciliation found that the figures differ from what ZooKeeper holds."""
+    """A reconciliation found that the figures differ from what ZooKeeper, or the metadata log, holds."""
 
     reason: str
 

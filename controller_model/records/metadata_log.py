@@ -1,4 +1,4 @@
-"""The records of `kcm.changes` of a KRaft cluster: slices of its metadata log, snapshots of it, and heartbeats.
+"""The records of `kcm.changes` of a KRaft cluster: slices of its metadata log, snapshots of it, heartbeats, reconciliations.
 
 The rule: a committed offset of the metadata log never changes, so any number of watchers may write the same records;
 a reader takes what continues the offsets that it holds, and drops the rest. A slice is complete where `first` is the
@@ -193,8 +193,34 @@ class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"
         return new_tuple(Position, (self.generation, self.end))
 
 
+class MetadataReconciled(MetadataLogRecord, frozen=True, tag="metadata_reconciled"):
+    """What the controllers hold at `end`, as a watcher has read it anew from a snapshot and the log behind it.
+
+    It follows the slice that ends there: a reader that holds the same up to `end` compares (`metadata_digest`).
+    """
+
+    end: Int64
+    epoch: Int32
+    """The epoch of the record before `end`."""
+    topics: Int64
+    partitions: Int64
+    brokers: Int64
+    digest: str
+    """As `changes.digest_text`."""
+
+    @property
+    def position(self) -> Position:
+        """Where a log ends that it is compared with."""
+        return new_tuple(Position, (self.generation, self.end))
+
+
 AnyMetadataRecord = (
-    MetadataSlice | SnapshotStarted | SnapshotPart | SnapshotFinished | MetadataHeartbeat
+    MetadataSlice
+    | SnapshotStarted
+    | SnapshotPart
+    | SnapshotFinished
+    | MetadataHeartbeat
+    | MetadataReconciled
 )
 
 encode_metadata: Callable[[AnyMetadataRecord], bytes] = msgspec.json.Encoder().encode

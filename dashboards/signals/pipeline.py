@@ -62,8 +62,8 @@ FOLLOWED_NOT = Signal(
 )
 DOUBTFUL = Signal(
     expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
-    meaning="Whether changes may be missing (incomplete) or a reconciliation found a difference to "
-    "ZooKeeper (divergent).",
+    meaning="Whether changes may be missing (incomplete) or a reconciliation found a difference to what the cluster "
+    "holds (divergent).",
     normal="0 (neither); incomplete for seconds while a resync runs.",
     action="If it lasts, read the watcher's log; a restart of the watcher starts a resync.",
     runbook="KcmIncompleteOrDivergent",
@@ -196,12 +196,11 @@ RESYNCS_HOUR = Signal(
 )
 RECONCILIATIONS_HOUR = Signal(
     expr=grown("kcm_cluster_reconciliations_total", "1h"),
-    meaning="Finished reconciliations of the figures with ZooKeeper within an hour.",
+    meaning="Finished reconciliations within an hour, of the figures with ZooKeeper, or with the metadata log read anew.",
     normal="one every few minutes.",
     action="If there are none, read the watcher's log.",
     runbook="KcmIncompleteOrDivergent",
     legend="reconciliations",
-    only_in_zookeeper=True,
 )
 RESYNC_WANTED = Signal(
     expr=highest("kcm_cluster_resync_wanted"),

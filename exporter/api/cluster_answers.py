@@ -27,7 +27,7 @@ from exporter.api.problems import ClusterProblem
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 
-OF_ZNODES = ("znodes", "read_zxid", "stale", "missed_updates", "reconciliations")
+OF_ZNODES = ("znodes", "read_zxid", "stale", "missed_updates")
 """What is null in the `log` of a KRaft cluster, which has no znodes."""
 _PARTITIONS_SHOWN = 20
 """Most partitions listed with an event; their total number is given next to them."""

@@ -105,7 +105,7 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
         when = "never" if proven is None else f"{ago(proven, now)} ago"
         yield warn(f"proof of {name}", f"last proven: {when}", "see the watcher's and fold's logs")
     else:
-        yield ok(f"proof of {name}", f"equal to ZooKeeper {ago(proven, now)} ago")
+        yield ok(f"proof of {name}", f"equal to the cluster {ago(proven, now)} ago")
     yield _watcher(name, answer, now)
     yield _fold(name, answer, now)
     names = ("holes", "dropped_by_watcher", "unreadable", "errors")

@@ -17,15 +17,14 @@ from kraft_source.wire.messages import EpochEnd
 from kraft_source.wire.records import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
+    Decoded,
     decode,
-    transaction_marks,
 )
 
 
 class _Held(NamedTuple):
     batch: RecordBatch
-    marks: list[tuple[int, int]]
-    """Where transactions begin and end in it."""
+    decoded: Decoded
 
 
 class HeldLog:
@@ -69,7 +68,7 @@ class HeldLog:
                 raise CorruptBatchError(
                     f"epoch {batch.epoch} at offset {end} follows epoch {epoch}, under the leader of {leader_epoch}"
                 )
-            appended.append(_Held(batch, transaction_marks(batch)))
+            appended.append(_Held(batch, decode(batch)))
             end, epoch = batch.last_offset + 1, batch.epoch
         self._held.extend(appended)
 
@@ -101,7 +100,7 @@ class HeldLog:
         while self._held and self._held[0].batch.last_offset < high_watermark:
             held = self._held.popleft()
             self._begun.append(held)
-            for _, mark in held.marks:
+            for _, mark in held.decoded.marks:
                 self._is_in_transaction = mark == BEGIN_TRANSACTION
             if not self._is_in_transaction:
                 released += self._committed(self._begun)
@@ -114,13 +113,13 @@ class HeldLog:
         start = self.released.end_offset
         aborted: list[range] = []
         begin = start
-        for offset, mark in (each for held in group for each in held.marks):
+        for offset, mark in (each for held in group for each in held.decoded.marks):
             if mark == BEGIN_TRANSACTION:
                 begin = offset
             elif mark == ABORT_TRANSACTION:
                 aborted.append(range(begin, offset))
-        for number, (batch, _) in enumerate(group, start=1):
-            records, unknown, _ = decode(batch)
+        for number, (batch, decoded) in enumerate(group, start=1):
+            records = decoded.records
             if aborted or batch.offset < start:
                 records = [
                     (offset, record)
@@ -135,6 +134,6 @@ class HeldLog:
                 batch.epoch,
                 batch.at,
                 records,
-                unknown,
+                decoded.unknown,
                 is_in_transaction=number < len(group),
             )

@@ -26,6 +26,7 @@ TOTALS = {
     "requests": "Requests sent to controllers.",
     "connection_failures": "Connections and requests to controllers that failed.",
     "repairs": "Holes in the log that were filled from the metadata log.",
+    "reconciliations": "Times that what the controllers hold was read anew and written for a comparison.",
     "published_bytes": "Bytes of records that the pipeline's Kafka acknowledged.",
 }
 """HELP of kcm_watcher_<name>_total."""

@@ -14,6 +14,7 @@ from controller_model.kafka.metadata_records import Int32, Int64
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.metadata_log import (
     MetadataHeartbeat,
+    MetadataReconciled,
     MetadataSlice,
     SnapshotFinished,
     SnapshotPart,
@@ -31,6 +32,7 @@ def _tag(kind: type[msgspec.Struct]) -> str:
 
 
 SLICE, HEARTBEAT = _tag(MetadataSlice), _tag(MetadataHeartbeat)
+_RECONCILED = _tag(MetadataReconciled)
 _STARTED, _PART, _FINISHED = _tag(SnapshotStarted), _tag(SnapshotPart), _tag(SnapshotFinished)
 
 
@@ -109,7 +111,7 @@ class PublishedLog:
         self.cluster_id = record.cluster_id or self.cluster_id
         if record.record == SLICE:
             return self._apply_slice(record)
-        if record.record == HEARTBEAT:
+        if record.record in {HEARTBEAT, _RECONCILED}:
             is_read = self._snapshot is None and self.end is not None
             self.is_missing = self.is_missing or (is_read and record.end > self._held)
             return False

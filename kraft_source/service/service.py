@@ -23,6 +23,7 @@ from kraft_source.observer.released import Committed
 from kraft_source.service.metrics import KraftWatcherMetrics
 from kraft_source.service.observing import Observed, Observing
 from kraft_source.service.published_log import PublishedRecord, decode_published
+from kraft_source.service.reconciling import Reconciling
 from kraft_source.service.watcher import SILENCE_MS, MetadataWatcher, Sight
 from kraft_source.slices import Made
 from kraft_source.wire.messages import EpochLeader
@@ -107,6 +108,7 @@ class KraftService:
             open_clients=term.open_clients,
         )
         self._observing = Observing(settings, self._inbox.put)
+        self._reconciling = Reconciling(settings, time.monotonic())
         self._most_bytes = int(settings.buffer_mib * 1024 * 1024)
         self._asked: int | None = None
         """When a controller was asked for what is released in full, and may still wait to be written."""
@@ -127,6 +129,7 @@ class KraftService:
                 self._poll()
         finally:
             self._observing.close(CLOSE_TIMEOUT_S)
+            self._reconciling.close(CLOSE_TIMEOUT_S)
             self._writer.close()
 
     def _begin(self, history: History) -> None:
@@ -183,6 +186,9 @@ class KraftService:
             )
             self._held.clear()
             self._observing.begin(place)
+        image = self._reconciling.poll(self._watcher.reconciles_at, time.monotonic())
+        if image is not None:
+            self._watcher.reconcile(image, now)
         self._write()
         self._beat(status)
         self._update_metrics(status)
@@ -295,6 +301,7 @@ class KraftService:
                 "requests": self._observing.requests,
                 "connection_failures": self._observing.connection_failures,
                 "repairs": self._watcher.repairs,
+                "reconciliations": self._reconciling.finished,
                 "published_bytes": publisher.bytes_published,
             }
         )

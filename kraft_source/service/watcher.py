@@ -14,16 +14,19 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ChangeKind
+from controller_model.records.changes import digest_text
 from controller_model.records.metadata_log import (
     METADATA_LOG_VERSION,
     MetadataHeartbeat,
+    MetadataReconciled,
     MetadataSlice,
     QuorumSample,
     SnapshotFinished,
+    SnapshotRecord,
     encode_metadata,
 )
 from controller_model.records.views import ClusterView
+from kraft_source.image import ImageAt
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import AnotherHistory, Committed, Released
 from kraft_source.service.published_log import SLICE, PublishedLog, PublishedRecord
@@ -128,12 +131,20 @@ class MetadataWatcher:
     ) -> EpochEnd:
         """Begin behind what the topic holds; return where an observer has to begin.
 
-        `generation`: the highest of the log, the views and beats. `is_alone`: no other watcher seems to run.
+        `generation`: the highest of the log, the views and beats. `is_alone`: no other watcher seems to run. Raises
+        ConflictError where the newest record is of a cluster with ZooKeeper: its history goes on.
         """
+        is_of_zookeeper = False
         for record in records:
-            self._check_kind(record)
-            self.log.apply_record(record)
-            self._note_appended(record.observed_at, now)
+            is_of_zookeeper = bool(record.kind)
+            if not is_of_zookeeper:
+                self.log.apply_record(record)
+                self._note_appended(record.observed_at, now)
+        if is_of_zookeeper:
+            raise ConflictError(
+                f"the topic holds the cluster {self._cluster} as one with ZooKeeper: give the KRaft cluster "
+                "another --cluster"
+            )
         self.generation = max(1, generation, self.log.generation)
         self._heard = now - SILENCE_MS - 1 if is_alone else now
         ids = {self._cluster_id, self.log.cluster_id} - {None}
@@ -175,7 +186,8 @@ class MetadataWatcher:
 
     def handle_published(self, record: PublishedRecord, now: int) -> None:
         """Take the next record that the topic holds, whoever wrote it."""
-        self._check_kind(record)
+        if record.kind:
+            return  # of a cluster with ZooKeeper that was given our name: the fold counts it, and says so
         has_moved = self.log.apply_record(record)
         is_ours = record.watcher == self.name
         if self.log.generation > self.generation:
@@ -259,6 +271,36 @@ class MetadataWatcher:
                     self.waiting_bytes -= len(self._waiting.pop().data)
                 self._append(heartbeat, now)
 
+    @property
+    def reconciles_at(self) -> int | None:
+        """The offset up to which an image must be for `reconcile`; None: this watcher does not write, or has not all."""
+        is_whole = self.leads and not self.maker.is_in_snapshot and self.restart_at is None
+        return self.maker.released if is_whole else None
+
+    def reconcile(self, image: ImageAt, now: int) -> None:
+        """Write what the controllers hold at `reconciles_at`, behind all up to there; nothing for another history."""
+        for made in self.maker.flush():
+            if not self._add(made, now):
+                return
+        end, digest = image
+        if end != self.maker.place:
+            return
+        record = MetadataReconciled(
+            v=METADATA_LOG_VERSION,
+            cluster=self._cluster,
+            generation=self.generation,
+            watcher=self.name,
+            observed_at=self.maker.appended_at or 0,
+            cluster_id=self._cluster_id,
+            end=end.end_offset,
+            epoch=end.epoch,
+            topics=digest.topics,
+            partitions=digest.partitions,
+            brokers=digest.brokers,
+            digest=digest_text(digest.digest),
+        )
+        self._append(Made(record, encode_metadata(record)), now)
+
     def _fill_hole(self, now: int) -> None:
         """Write what readers of the topic lack, if there is anything."""
         writer = self.log.snapshot_writer
@@ -281,7 +323,7 @@ class MetadataWatcher:
         self.waiting_bytes -= len(made.data)
         if isinstance(made.record, MetadataSlice | SnapshotFinished):
             self.published = _seq(made)
-        if not isinstance(made.record, MetadataSlice | MetadataHeartbeat):
+        if isinstance(made.record, SnapshotRecord):
             self._has_open_snapshot = not isinstance(made.record, SnapshotFinished)
         return made
 
@@ -422,14 +464,6 @@ class MetadataWatcher:
         )
         return Made(record, encode_metadata(record))
 
-    def _check_kind(self, record: PublishedRecord) -> None:
-        """Refuse the name of a cluster with ZooKeeper: its history goes on there, or elsewhere under another name."""
-        if record.kind in set(ChangeKind):
-            raise ConflictError(
-                f"the topic holds the cluster {self._cluster} as one with ZooKeeper: give the KRaft cluster "
-                "another --cluster"
-            )
-
 
 def _seq(made: Made) -> int:
     """Return the offset behind what a record covers."""
@@ -441,4 +475,4 @@ def _is_news(made: Made) -> bool:
     record = made.record
     if isinstance(record, MetadataSlice):
         return bool(record.batches or record.unknown)
-    return not isinstance(record, MetadataHeartbeat)
+    return isinstance(record, SnapshotRecord)

@@ -17,7 +17,7 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 COMMIT_WAKES_SINCE = 18
 """The first version of Fetch whose answer also comes when the high watermark grows (KIP-1166)."""
 
-FETCH_BYTES = 4 * 2**20
+FETCH_BYTES = 2**20
 """Bytes that an answer to Fetch should not exceed; one batch always fits, of at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 SNAPSHOT_BYTES = 2**20
 """Bytes of a part of a snapshot: small, so that a snapshot of any size is read in little memory."""

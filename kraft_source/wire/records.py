@@ -1,4 +1,4 @@
-"""Decodes committed records of the metadata log: those that kcm keeps, and nothing else.
+"""Decodes records of the metadata log: those that kcm keeps, and nothing else.
 
 The log holds secrets in plain text: SCRAM credentials, delegation tokens, passwords of key stores. So there is a
 list of what may be decoded, and no reader for anything else. Of a configuration only the resource and the
@@ -6,8 +6,9 @@ key are read; its value is read where the key is one of `CONFIG_KEYS`. A record,
 only a newer Kafka knows is counted by its name, and never guessed: figures may lack what it says.
 """
 
+import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller_model.kafka.metadata_records import (
@@ -55,6 +56,8 @@ _SECRET = frozenset({10, 11, 14, 15, 18, 19, 22, 26})
 producer ids (15), ACLs (18, 19)."""
 _WITHOUT_CONTENT = frozenset({_NO_OP, BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION})
 _FRAME_VERSION = 1
+_MARK = re.compile(rb"\x01[\x17-\x19]")
+"""How the value of a record begins that marks a transaction: frame version and api key."""
 _MIN_VALUE_BYTES = 3
 """The frame's version, the api key and the record's version have a byte each."""
 _CONTROL_KEY = struct.Struct(">hh")
@@ -188,6 +191,8 @@ class Decoded(NamedTuple):
     """What was skipped because only a newer Kafka knows it, or because it could not be read, by name."""
     withheld: int
     """How many records were skipped because they may hold secrets."""
+    marks: Sequence[tuple[int, int]] = ()
+    """The offsets at which a metadata transaction begins, ends or is aborted, with the record's api key."""
 
 
 def decode(batch: RecordBatch) -> Decoded:
@@ -203,11 +208,14 @@ def _metadata(batch: RecordBatch) -> Decoded:
     data, at, skipped = batch.data, HEADER_BYTES, _Skipped()
     offset, readers = batch.offset, _READERS
     kept: list[tuple[int, Record]] = []
+    marks: list[tuple[int, int]] = []
     for number in range(batch.record_count):
         end, at = _value(batch, at, number)
         api_key, version = data[at + 1], data[at + 2]
         found = readers.get((api_key, version))
         if found is None or data[at] != _FRAME_VERSION or api_key == _CONFIG:
+            if BEGIN_TRANSACTION <= api_key <= ABORT_TRANSACTION:
+                marks.append((offset + number, api_key))
             if (record := skipped.judge(data[at:end])) is not None:
                 kept.append((offset + number, record))
         else:
@@ -221,7 +229,7 @@ def _metadata(batch: RecordBatch) -> Decoded:
                 skipped.count(f"{_name(api_key)} version {version}, unreadable")
         at = end + 1  # no headers
     _check_end(batch, at)
-    return Decoded(kept, skipped.unknown, skipped.withheld)
+    return Decoded(kept, skipped.unknown, skipped.withheld, marks)
 
 
 class _Skipped:
@@ -297,21 +305,9 @@ def _control(batch: RecordBatch) -> Decoded:
     return Decoded(kept, skipped.unknown, skipped.withheld)
 
 
-def transaction_marks(batch: RecordBatch) -> list[tuple[int, int]]:
-    """Return the offsets in a batch at which a metadata transaction begins, ends or is aborted, with the record's api key.
-
-    Nothing else of the batch is read: it need not be committed yet. Raises CorruptBatchError as `decode`.
-    """
-    if batch.is_control:
-        return []
-    at, marks = HEADER_BYTES, []
-    for number in range(batch.record_count):
-        end, at = _value(batch, at, number)
-        if BEGIN_TRANSACTION <= batch.data[at + 1] <= ABORT_TRANSACTION:
-            marks.append((batch.offset + number, batch.data[at + 1]))
-        at = end + 1
-    _check_end(batch, at)
-    return marks
+def transaction_marks(batch: RecordBatch) -> Sequence[tuple[int, int]]:
+    """Return `Decoded.marks` of a batch; its records are looked through only where some bytes are those of a mark."""
+    return decode(batch).marks if _MARK.search(batch.data, HEADER_BYTES) else ()
 
 
 def _value(batch: RecordBatch, at: int, number: int) -> tuple[int, int]:

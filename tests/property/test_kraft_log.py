@@ -14,6 +14,7 @@ from controller_model.insight.loss import lose_each
 from controller_model.kafka import metadata_records as kafka
 from controller_model.kafka.cluster_facts import min_isr_of
 from controller_model.kafka.ids import NOWHERE, AsOf
+from controller_model.records.events import Incomplete, Verified
 from controller_model.records.recent import FENCES_WINDOW_MS, fenced_within
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, TopicView
@@ -278,6 +279,29 @@ def test_another_history_replaces_the_first(
     for each in (fold, again):
         each.feed(Watcher(first).slices())  # a watcher of the former history
         assert_true(each, second)
+
+
+@given(operations=HISTORIES, elr=st.booleans(), is_same=st.booleans(), data=st.data())
+def test_a_log_that_is_read_from_its_beginning_is_incomplete_until_it_is_told(
+    operations: Sequence[Operation], data: st.DataObject, *, elr: bool, is_same: bool
+) -> None:
+    """Where no snapshot exists, figures of long ago are not shown as true; of the same history nothing is reported again."""
+    cluster = cluster_of(operations, elr=elr)
+    cluster.tick(1_000)
+    first, *rest = Watcher(cluster).slices()
+    fold = KraftFold().feed([msgspec.structs.replace(first, cluster_id="id"), *rest])
+    views, events = dict(without_log(fold.views())), len(fold.events)
+    places = data.draw(st.lists(st.integers(1, cluster.end - 1), max_size=5))
+    first, *rest = Watcher(cluster, generation=2).slices(places)
+    fold.feed([msgspec.structs.replace(first, cluster_id="id" if is_same else "other")])
+    for each in rest:
+        assert fold.cluster.log.incomplete
+        fold.feed([each])
+    assert not fold.cluster.log.incomplete
+    assert_true(fold, cluster)
+    if is_same:
+        assert {type(each) for each in fold.events[events:]} <= {Incomplete, Verified}
+        assert aged(without_log(fold.views())) == aged(views)
 
 
 @given(

@@ -357,7 +357,9 @@ def _trust_each_watermark(self: Observer, answer: FetchAnswer, place: EpochEnd) 
 def _see_no_marks(self: HeldLog, data: bytes, leader_epoch: int) -> None:
     """Append without a look at transactions, offsets and epochs."""
     del leader_epoch
-    self._held.extend(held_log._Held(each, []) for each in split_batches(data))
+    self._held.extend(
+        held_log._Held(each, decode(each)._replace(marks=())) for each in split_batches(data)
+    )
 
 
 _RELEASE, _REJOIN = HeldLog.release, Observer._rejoin

@@ -11,12 +11,15 @@ from random import Random
 import pytest
 
 from controller_model.records.changes import decode_message, join_changes
-from controller_model.records.events import Anomaly
+from controller_model.records.events import Anomaly, Divergent
+from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import AnyMetadataRecord, MetadataSlice
+from kraft_source.image import ImageAt
 from kraft_source.observer.observer import Observer
 from kraft_source.observer.released import Released, SnapshotOpened
 from kraft_source.service.published_log import decode_published
 from kraft_source.service.watcher import MetadataWatcher, Sight
+from kraft_source.wire.messages import EpochEnd
 from tests.property.test_kraft_observer import CALM_S, FAULTY_S, TICK_S, World, truth
 from tests.support.kraft_cluster import KraftFold
 
@@ -26,6 +29,8 @@ TAIL = 30
 """Messages that a watcher reads back when it starts: few, so that it does not find everything."""
 KILL, PAUSE, AWAY = 0.0015, 0.001, 0.001
 """How often in a tick a watcher is killed, paused, or loses the pipeline's Kafka."""
+RECONCILE = 0.01
+"""How often a watcher writes what the controllers hold."""
 
 
 class Kafka:
@@ -80,6 +85,14 @@ class Side:
             )
         self.watcher.handle_released(released, observer.status.leader, self._world.now_ms)
 
+    def _reconcile(self, rng: Random) -> None:
+        """Write what the controllers hold: topics without partitions, which do not count."""
+        place = self.watcher.reconciles_at
+        if place is not None and rng.random() < RECONCILE:
+            epoch = self._world.observers[self._number].end.epoch
+            image = ImageAt(EpochEnd(place, epoch), MetadataDigest())
+            self.watcher.reconcile(image, self._world.now_ms)
+
     def poll(self, rng: Random) -> None:
         """Go on by one tick."""
         world = self._world
@@ -101,6 +114,7 @@ class Side:
         if (place := self.watcher.restart_at) is not None:
             self.watcher.restart_at = None
             world.observe(self._number, Observer(world.quorum.endpoints, place))
+        self._reconcile(rng)
         while (made := self.watcher.pop()) is not None:
             at = max(
                 world.now + rng.choice([0.0, 0.01, 0.3]), *(at for at, _ in self._sent[-1:]), 0
@@ -188,7 +202,8 @@ def play(seed: int, *, watchers: int) -> WatchedWorld:
     assert control.source.end == world.quorum.committed_end, "not all is published"
     assert (view.errors, view.unreadable) == (0, 0)
     assert [each for each in world.fold.events if isinstance(each, Anomaly)] == []
-    assert view.incomplete_since is None
+    assert view.incomplete_since is view.divergent_since is None
+    assert [each for each in world.fold.events if isinstance(each, Divergent)] == []
     expected = dict(each for _, _, records in truth(world.quorum) for each in records)
     epochs = {batch.offset: batch.epoch for batch in world.quorum.committed}
     for each in (each for each in world.records if isinstance(each, MetadataSlice)):
@@ -221,3 +236,4 @@ def test_the_histories_hold_what_they_are_for() -> None:
     slices = [each for world in worlds for each in world.records if isinstance(each, MetadataSlice)]
     distinct = {(each.first, each.last, each.epoch) for each in slices}
     assert len(slices) < 2 * len(distinct)
+    assert min(world.fold.cluster.log.reconciliations for world in worlds) > 5

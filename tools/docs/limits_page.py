@@ -463,6 +463,8 @@ UNSUPERVISED = {
     "kcm/doctor/findings.py": "a check of `kcm doctor`, which does not wait for it longer than its time",
     "kraft_source/service/observing.py": "observes the metadata log: its end ends the watcher. Each request to a controller has a deadline; while the "
     "pipeline's Kafka takes nothing, it waits on purpose",
+    "kraft_source/service/reconciling.py": "reads the metadata log anew for a reconciliation: its error ends the watcher, and what it has not "
+    "reached in ten minutes is tried again later",
     "pipeline/queued_file.py": "writes the log. Nothing waits for it but the end of the process, for a second; lines that it cannot write are counted",
     "pipeline/supervised_thread.py": "the supervised threads themselves",
     "streaming/session.py": "asks Spark to stop, for some seconds; then the JVM is killed",

@@ -193,6 +193,13 @@ class Watcher:
 
     def on_view(self, view: ClusterView, now_ms: int) -> None:
         """Handle the fold's view: how far it is, whom it follows, which resync it requests."""
+        if not view.has_zookeeper:
+            message = (
+                f"the name {self._cluster!r} is that of a KRaft cluster here, watched by {view.log.watcher}: give "
+                "this cluster another --cluster"
+            )
+            self._out.add(GiveWay(message))
+            return
         self._readiness.on_view(view)
         watcher, generation = view.log.watcher, view.as_of.generation
         decision = self.generations.judge_view(watcher, generation, now_ms)

@@ -1,5 +1,6 @@
 """KRaft's metadata log as a source: its order and its proof, and what each of its records states.
 
-What is held (`state`), which records continue it (`order`), how slices, snapshots and heartbeats are taken (`source`,
-`snapshots`, `heartbeats`), and what records state (`reading`, `partitions`, `topics`, `brokers`, `quorum`).
+What is held (`state`), which records continue it (`order`), how slices and heartbeats are taken (`source`) and
+snapshots (`snapshots`), what proves it (`reconciliation`), and what records state (`reading`, `partitions`, `topics`,
+`brokers`, `quorum`).
 """

@@ -16,6 +16,7 @@ from controller_model.records.metadata_log import (
     AnyMetadataRecord,
     MetadataBatch,
     MetadataHeartbeat,
+    MetadataReconciled,
     MetadataSlice,
     SnapshotFinished,
     SnapshotPart,
@@ -44,7 +45,7 @@ def admit(state: ClusterState, record: AnyMetadataRecord) -> Admitted:
         return _drop(state)
     if isinstance(record, MetadataSlice):
         admitted, events = _admit_slice(state, kraft, record)
-    elif isinstance(record, MetadataHeartbeat):
+    elif isinstance(record, MetadataHeartbeat | MetadataReconciled):
         admitted, events = _admit_heartbeat(state, kraft, record)
     elif isinstance(record, SnapshotStarted):
         admitted, events = _admit_start(state, kraft, record)
@@ -135,7 +136,9 @@ def _from(batch: MetadataBatch, offset: int) -> MetadataBatch | None:
     return MetadataBatch(left[0], batch.at, batch.records[skipped:], left, batch.ahead)
 
 
-def _admit_heartbeat(state: ClusterState, kraft: KraftState, record: MetadataHeartbeat) -> Admitted:
+def _admit_heartbeat(
+    state: ClusterState, kraft: KraftState, record: MetadataHeartbeat | MetadataReconciled
+) -> Admitted:
     log = state.control.log
     if record.generation > log.position.generation:
         return None, _lacks(state, record, offset=None)
@@ -148,6 +151,11 @@ def _admit_heartbeat(state: ClusterState, kraft: KraftState, record: MetadataHea
     if kraft.snapshot is None and record.end > kraft.end:
         # All that its watcher has published, or read, is in the log before it.
         events = _lacks(state, record, offset=kraft.end)
+    if isinstance(record, MetadataReconciled) and (
+        kraft.snapshot is not None or record.end != kraft.end
+    ):
+        # What it is compared with is not held yet, or not any more: another watcher wrote what follows.
+        return None, events
     return record, events
 
 

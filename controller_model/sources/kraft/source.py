@@ -20,6 +20,7 @@ from controller_model.records.metadata_log import (
     AnyMetadataRecord,
     MetadataBatch,
     MetadataHeartbeat,
+    MetadataReconciled,
     MetadataSlice,
     SnapshotFinished,
     SnapshotPart,
@@ -27,7 +28,15 @@ from controller_model.records.metadata_log import (
 )
 from controller_model.records.quorum import QuorumView
 from controller_model.records.views import ABSENT_IN_KRAFT
-from controller_model.sources.kraft import brokers, order, partitions, quorum, snapshots, topics
+from controller_model.sources.kraft import (
+    brokers,
+    order,
+    partitions,
+    quorum,
+    reconciliation,
+    snapshots,
+    topics,
+)
 from controller_model.sources.kraft.reading import (
     ABOUT_BROKERS,
     NO_CAUSE,
@@ -102,6 +111,8 @@ class KraftSource(Source):
             return f"slice __cluster_metadata {record.first}-{record.last}"
         if isinstance(record, MetadataHeartbeat):
             return "heartbeat __cluster_metadata"
+        if isinstance(record, MetadataReconciled):
+            return f"reconciliation __cluster_metadata {record.end}"
         return f"snapshot __cluster_metadata {record.end}-{record.epoch}"
 
     def split(self, record: AnyMetadataRecord) -> Iterable[AnyMetadataRecord]:
@@ -126,6 +137,10 @@ class KraftSource(Source):
             events += applied
         elif isinstance(record, MetadataHeartbeat):
             events += _apply_heartbeat(state, kraft, record, handle)
+        elif isinstance(record, MetadataReconciled):
+            events += reconciliation.compare(state, kraft, record)
+            events += _verify(state, kraft, record.observed_at, is_caught_up=True)
+            is_sampled = False
         elif isinstance(record, SnapshotStarted):
             events += snapshots.start(state, kraft, record)
         elif isinstance(record, SnapshotPart):
@@ -215,6 +230,9 @@ def _apply_slice(
         reading = Reading(
             state, kraft, handle, record.observed_at, generation, record.first, epoch, NO_CAUSE
         )
+        # Until all of it is told again, figures show a cluster of long ago.
+        reason = "the metadata log is read from its beginning"
+        events += mark_incomplete(state, at=record.observed_at, reason=reason, ask=False)
         events += snapshots.sweep(reading, SnapshotReading("", 0, 0, 0, 0))
     if not kraft.is_counting:
         kraft.is_counting = True

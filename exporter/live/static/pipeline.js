@@ -14,7 +14,7 @@ const MEANS = {
       : stage === "watcher"
       ? "Incomplete: the watcher may not read some of the znodes that the figures need"
       : "Incomplete: changes may be missing until a resync has ended",
-  divergent: () => "Divergent: a reconciliation proved that the figures differ from ZooKeeper",
+  divergent: () => "Divergent: a reconciliation proved that the figures differ from what the cluster holds",
   kraft: () =>
     "A KRaft controller runs the cluster, and ZooKeeper does not show all of it any more",
   blind: (stage, trust, picture) =>
@@ -83,9 +83,10 @@ export function showPipeline(picture, trust) {
           `${count(log.znodes, "znode")}, up to change ${picture.as_of.generation}:${picture.as_of.seq}`,
         )
       : null,
-    isZookeeper
-      ? fact("Resyncs, reconciliations", `${number(log.resyncs)}, ${number(log.reconciliations)}`)
-      : fact("Snapshots read", number(log.resyncs)),
+    fact(
+      isZookeeper ? "Resyncs, reconciliations" : "Snapshots read, reconciliations",
+      `${number(log.resyncs)}, ${number(log.reconciliations)}`,
+    ),
   ].filter(Boolean));
   setChildren(
     $("pipeline-notes"),

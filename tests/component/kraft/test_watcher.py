@@ -123,7 +123,9 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     quorum: KraftCluster, pipeline_broker: KraftBroker, tmp_path: Path
 ) -> None:
     """No hole, no anomaly, no third copy; what is folded is what a broker says."""
-    settings = settings_for(quorum, pipeline_broker, controller_cluster_id="")
+    settings = settings_for(
+        quorum, pipeline_broker, controller_cluster_id="", reconciliation_interval_s=1.0
+    )
     admin = AdminClient({"bootstrap.servers": quorum.bootstrap_servers})
     published = PublishedRecords(settings)
     watchers = [
@@ -169,10 +171,14 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
             lambda: [e for e in published.read()[before:] if isinstance(e, MetadataHeartbeat)],
             lambda seen: bool(seen) and seen[-1].quorum is not None,
         )[-1]
+        view = wait_until(
+            lambda: fold_of(published.read()).cluster.log, lambda seen: seen.reconciliations > 5
+        )
     finally:
         for watcher in watchers:
             watcher.end()
         quorum.kill()
+    assert view.divergent_since is None
     log = fold.state.control.log.view
     assert (log.holes, log.anomalies, log.errors, log.unreadable) == (0, 0, 0, 0)
     assert log.incomplete_since is None

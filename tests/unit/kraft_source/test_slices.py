@@ -10,7 +10,9 @@ from controller_model.kafka.metadata_records import (
     BrokerRegistrationChange,
     FeatureLevel,
     MetadataRecord,
+    Partition,
     PartitionChange,
+    Topic,
 )
 from controller_model.records.metadata_log import (
     NO_EPOCH,
@@ -114,6 +116,29 @@ def test_each_part_of_a_large_batch_names_what_the_rest_says_of_brokers() -> Non
     assert [(each.first, each.last) for each in parts] == [(0, 499), (500, 999), (1000, 1000)]
     assert [each.batches[0].ahead for each in parts] == [(FENCED,), (FENCED,), ()]
     assert [dict(each.unknown) for each in parts] == [{"99v0": 2}, {}, {}]
+
+
+def test_a_new_topic_keeps_its_partitions() -> None:
+    """A large batch is cut before a topic; only one that is larger than a slice is cut itself, and no offset is lost."""
+    counts = (MAX_SLICE_RECORDS - 100, 300, 2 * MAX_SLICE_RECORDS)
+    records: list[MetadataRecord] = []
+    for topic, count in enumerate(counts):
+        records.append(Topic(f"t{topic}", uuid_of(topic)))
+        records += [
+            Partition(number, uuid_of(topic), (1,), (1,), 1, 0, 0) for number in range(count)
+        ]
+    kept = list(enumerate(records))
+    cut = made_of(
+        maker().handle_released(Committed([batch(0, len(kept) - 1, *kept)], len(kept)), None)
+    )
+    assert [each.first for each in cut] == [
+        0,
+        counts[0] + 1,
+        counts[0] + 302,
+        counts[0] + 802,
+        counts[0] + 1_302,
+    ]
+    assert [record for each in cut for part in each.batches for record in part.records] == records
 
 
 def test_a_transaction_is_one_slice_however_large() -> None:

@@ -66,7 +66,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
     ("trouble", "reason"),
     [
         ("hole", "a hole in the log: changes 11 to 13 are missing"),
-        ("divergent", "a reconciliation found that this is not what ZooKeeper holds"),
+        ("divergent", "a reconciliation found that this is not what the cluster holds"),
         ("blind", "the watcher had no ZooKeeper session: SUSPENDED"),
     ],
 )

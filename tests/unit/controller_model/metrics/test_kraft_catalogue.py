@@ -44,7 +44,6 @@ WITHOUT_MEANING = {
     "kcm_cluster_last_change_mtime_timestamp_seconds",
     "kcm_cluster_znodes",
     "kcm_cluster_denied_paths",
-    "kcm_cluster_reconciliations_total",
     "kcm_cluster_stale_changes_total",
     "kcm_cluster_missed_updates_total",
     # KRaft ignores leader.imbalance.per.broker.percentage.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller_model.kafka.ids import AsOf
 from controller_model.kafka.metadata_records import FeatureLevel
 from controller_model.records.changes import ZnodeChange, encode_change
+from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import (
     MetadataHeartbeat,
     MetadataSlice,
     SnapshotStarted,
 )
 from controller_model.records.views import ClusterView, ResyncWanted
+from kraft_source.image import ImageAt
 from kraft_source.observer.observer import NOTHING
 from kraft_source.observer.released import (
     AnotherHistory,
@@ -274,14 +277,39 @@ def test_another_cluster_under_the_name_is_a_conflict_for_who_was_there_first() 
         first.handle_published(written(0, 3, generation=2, after=-1, cluster_id=OTHER_ID), 100)
 
 
-def test_a_cluster_with_zookeeper_keeps_its_name() -> None:
-    """Its changes are not those of a metadata log."""
+def test_who_writes_under_a_name_keeps_it() -> None:
+    """The newest record decides when a watcher starts; one that runs is not ended by a cluster with ZooKeeper."""
     change: dict[str, Any] = {"kind": "heartbeat", "observed_at": 1, "path": "", "seq": 1, "v": 1}
     message = b"[" + encode_change(
         ZnodeChange(cluster="prod", generation=1, watcher="w1", **change)
     ) + b"]"  # fmt: skip
+    (foreign,) = decode_published(message)
     with pytest.raises(ConflictError, match="as one with ZooKeeper"):
-        watcher(records=[*decode_published(message)])
+        watcher(records=[written(0, 9), foreign])
+    made = watcher(records=[foreign, written(0, 9)])
+    assert (made.generation, made.log.end) == (1, EpochEnd(10, 1))
+    made.handle_published(msgspec.structs.replace(foreign, generation=7), 100)
+    made.handle_published(written(10, 12), 200)
+    assert (made.generation, made.log.end) == (1, EpochEnd(13, 1))
+
+
+def test_what_the_controllers_hold_is_written_behind_all_up_to_there() -> None:
+    """Also behind no-ops that wait for a slice; what was read of another history is not written."""
+    made = watcher()
+    made.handle_released(committed(0, 3), None, 100)
+    made.handle_released(Committed([CommittedBatch(4, 4, 1, 1_004, [])], 5), None, 200)
+    assert made.reconciles_at == 5
+    digest = MetadataDigest(2, 6, 3, 255)
+    made.reconcile(ImageAt(EpochEnd(5, 2), digest), 300)
+    first, second = popped(made)
+    assert (first.last, second.last) == (3, 4)
+    made.reconcile(ImageAt(EpochEnd(5, 1), digest), 300)
+    (record,) = popped(made)
+    assert (record.end, record.epoch, record.digest) == (5, 1, "00000000000000ff")
+    assert (record.topics, record.partitions, record.brokers) == (2, 6, 3)
+    assert record.observed_at == 1_004
+    made.handle_released(SnapshotOpened(EpochEnd(10, 1), 900), None, 400)
+    assert made.reconciles_at is None
 
 
 def test_a_snapshot_that_its_writer_left_is_followed_by_the_next_generation() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
+from controller_model.records.views import ABSENT_IN_KRAFT
 from source_log.generation_fencing import OtherWatcher
 from tests.support.ensemble_in_memory import (
     PUBLISHED,
@@ -13,6 +14,7 @@ from tests.support.ensemble_in_memory import (
     fill,
     requests_in_flight,
 )
+from tests.support.samples import cluster_view
 from zk_source.watcher import dirty_paths
 from zk_source.watcher.commands import GiveWay, ReplaceClient, Warn
 from zk_source.watcher.subscriptions import Watches
@@ -190,6 +192,19 @@ def test_a_watcher_that_gives_way_names_the_other_one_and_the_remedy(play: Play)
             "of the two, let an election choose (election_path), or give this cluster another name"
         )
     ]
+
+
+def test_the_name_of_a_kraft_cluster_is_not_taken(play: Play) -> None:
+    """Its history would have holes of another cluster's records; nothing is written under it."""
+    before = len(play.reader.changes)
+    view = cluster_view("c")
+    view.log.watcher, view.log.absent = "kraft1", ABSENT_IN_KRAFT
+    play.watcher.on_view(view, play.now_ms)
+    play.carry_out()
+    (command,) = play.other_commands
+    assert isinstance(command, GiveWay)
+    assert "'c' is that of a KRaft cluster here, watched by kraft1" in command.message
+    assert len(play.reader.changes) == before
 
 
 def test_a_record_with_a_time_in_the_future_has_an_age_of_zero(play: Play) -> None:
