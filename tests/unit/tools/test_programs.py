@@ -45,7 +45,7 @@ def test_a_machine_that_the_programs_are_not_for_is_told_so(
     """Nothing is fetched there; helm on PATH is used as anywhere."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(programs.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(EnvironmentProblemError, match="for Linux on x86-64 only"):
         programs.ensure_helm()
     assert programs.find_helm() is None
