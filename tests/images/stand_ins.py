@@ -40,8 +40,9 @@ def make_base(engine: Engine) -> str:
         (context / "certificates").mkdir()
         for each in TRUSTED.glob("*.crt"):  # a mirror may be reached through a proxy of its own
             shutil.copy(each, context / "certificates")
+        (context / "sources").mkdir()
         if SOURCES.is_file():
-            shutil.copy(SOURCES, context)
+            shutil.copy(SOURCES, context / "sources")
         shutil.copy(FOLDER / "Containerfile.base", context)
         shutil.copy(tar, context)
         engine.build(BASE, context / "Containerfile.base", context)
