@@ -38,7 +38,7 @@ _TEMPORARY = frozenset({"/tmp", "/var/tmp", "/run/lock"})  # noqa: S108  # the c
 
 TARGETS = (
     Target("monitor", (9640, 9641), (), 80, 4, _TEMPORARY),
-    Target("monitor-spark", (9642,), ("/opt/connector",), 1_450, 7, _TEMPORARY | {"/var/lib/kcm"}),
+    Target("monitor-spark", (9642,), ("/opt/connector",), 1_300, 7, _TEMPORARY | {"/var/lib/kcm"}),
 )
 
 
