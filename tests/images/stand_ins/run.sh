@@ -10,8 +10,10 @@ zookeeper)
   exec java -Xmx128m $small org.apache.zookeeper.server.quorum.QuorumPeerMain /tmp/zoo.cfg
   ;;
 '')
-  java -Xmx64m kafka.docker.KafkaDockerWrapper setup --default-configs-dir /etc/kafka/docker \
-    --mounted-configs-dir /mnt/shared/config --final-configs-dir /opt/kafka/config
+  # It also formats the log directories, which fails for a node that starts again.
+  said=$(java -Xmx64m kafka.docker.KafkaDockerWrapper setup --default-configs-dir /etc/kafka/docker \
+    --mounted-configs-dir /mnt/shared/config --final-configs-dir /opt/kafka/config 2>&1) ||
+    case $said in *"already formatted"*) ;; *) echo "$said" >&2; exit 1 ;; esac
   set -- /opt/kafka/config/server.properties
   ;;
 esac
