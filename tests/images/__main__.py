@@ -19,7 +19,7 @@ import yaml
 
 from pipeline.runtime import EnvironmentProblemError
 from tests.images import stand_ins, story
-from tests.images.checks import LABEL, ROOT, TARGETS, check_bill, check_image, check_run
+from tests.images.checks import ROOT, TARGETS, check_bill, check_image, check_run
 from tests.images.compose import FOLDER, Compose
 from tests.images.engine import Engine, why_not
 from tests.support.commands import say
@@ -58,7 +58,7 @@ def _steps(engine: Engine, *, registry: bool, keep: bool) -> Iterator[str]:
     yield f"base {base}{'' if registry else ' (a stand-in: no registry is reachable)'}"
     revision = engine.run("git", "-C", str(ROOT), "rev-parse", "HEAD").stdout.strip()
     for target in TARGETS:
-        given = ("--build-arg", f"BASE={base}", "--label", f"{LABEL}revision={revision}")
+        given = ("--build-arg", f"BASE={base}", "--build-arg", f"REVISION={revision}")
         engine.build(target.image, DOCKERFILE, ROOT, "--target", target.name, *given)
         yield f"{target.image} built"
         yield f"{target.image}: {check_image(engine, target, base, revision)}"

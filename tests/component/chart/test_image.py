@@ -69,6 +69,9 @@ def test_an_image_says_what_it_is(target: str) -> None:
     assert labels["version"] == project["version"]
     assert labels["licenses"] == project["license"]
     assert labels["description"]
+    assert labels["revision"] == "${REVISION}"
+    # Else podman 4 would take the label of an earlier build from its cache.
+    assert re.search(r"ARG REVISION=.*\nRUN ", stages()[target])
     ports = re.findall(r"^EXPOSE (.+)$", stages()[target], re.MULTILINE)
     assert ports == (["9640 9641"] if target == "monitor" else ["9642"])
 
