@@ -15,7 +15,7 @@ help:
 	@echo "make demo      a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test      the tests that answer soonest, on real servers (TESTS=\"tests/unit/kcm -x\": these, with pytest's options)"
 	@echo "make test-all  all tests: what the marker \`full\` keeps out of make test as well"
-	@echo "make test-images  both images and docker/compose.yaml, built and run by podman, in eight minutes (as root)"
+	@echo "make test-images  both images and docker/compose.yaml, built and run by podman: twenty minutes at first, then five (as root)"
 	@echo "make lint      ruff, mypy, import contracts, words, generated files in step"
 	@echo "make generate  dashboards, rules, reference pages, tables of Kafka's messages"
 	@echo "make bench     all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
