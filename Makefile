@@ -8,13 +8,14 @@ TESTS ?=
 BENCH ?= all --json bench.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint generate bench clean
+.PHONY: help setup demo test test-all test-images lint generate bench clean
 
 help:
 	@echo "make setup     .venv, from requirements.lock"
 	@echo "make demo      a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep | --kraft)"
 	@echo "make test      the tests that answer soonest, on real servers (TESTS=\"tests/unit/kcm -x\": these, with pytest's options)"
 	@echo "make test-all  all tests: what the marker \`full\` keeps out of make test as well"
+	@echo "make test-images  both images and docker/compose.yaml, built and run by podman: twenty minutes at first, then five (as root)"
 	@echo "make lint      ruff, mypy, import contracts, words, generated files in step"
 	@echo "make generate  dashboards, rules, reference pages, tables of Kafka's messages"
 	@echo "make bench     all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
@@ -40,6 +41,9 @@ demo: setup
 
 test test-all: setup
 	@$(BIN)/python -m tools.run_tests $@ --since $(STARTED) $(TESTS)
+
+test-images: setup
+	@$(BIN)/python -m tests.images
 
 lint: setup
 	@$(BIN)/ruff check .

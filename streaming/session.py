@@ -112,6 +112,15 @@ _WIRE = {
 _OWN_SECRET = re.compile(r"yarn|k8s")
 """Masters for which Spark makes a secret at each start and passes it to the executors."""
 
+_CAUSE = "Caused by: "
+
+_NO_REASON = re.compile(
+    r"WARNING:|\[\d+\.\d+s\]|\s+(at |\.\.\. \d+ more)"
+    r"|Error: (Could not create the Java Virtual Machine|A fatal exception has occurred)"
+)
+"""Lines of the JVM that give no reason: warnings of each start, its own log (of a class archive, for one), calls in a trace, and what it
+says after the reason."""
+
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -212,7 +221,7 @@ class Session:
 
     def __init__(self, settings: StreamSettings, workspace: Workspace, java: Path) -> None:
         self._output = workspace.spark_output
-        os.environ.update(_environment(java))
+        os.environ.update(_environment(java, local=is_local(settings)))
         conf = SparkConf(loadDefaults=False)
         properties = spark_properties(settings, workspace)
         conf.setAll(list(properties.items()))
@@ -230,7 +239,8 @@ class Session:
                 if is_local(settings):
                     reduce_costs_of_a_batch(self.spark, self._gateway.jvm, settings.spark_conf)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
-                reason = self._last_output() or _first_lines(error)
+                printed = self._output.read_text(errors="replace")
+                reason = reason_printed(printed) or _first_lines(error)
                 raise EnvironmentProblemError(
                     f"Spark's JVM did not start: {reason}; see {self._output}"
                 ) from None
@@ -291,10 +301,20 @@ class Session:
             process.wait()
         _forget_gateway()
 
-    def _last_output(self) -> str:
-        """Return the last line that the JVM printed, other than the warnings of each start; "" if there is none."""
-        lines = map(str.strip, reversed(self._output.read_text(errors="replace").splitlines()))
-        return next((line for line in lines if line and not line.startswith("WARNING:")), "")
+
+def reason_printed(output: str) -> str:
+    r"""Return the line in a JVM's output that says why it ended; "" if it printed nothing of its own.
+
+    That is the deepest cause of the last stack trace, or what stands before a trace without one; without a trace, the last line.
+
+    >>> reason_printed("Exception in thread main\n\tat a.B(C)\nCaused by: x.Unknown: h\n\tat a.D(E)\n\t... 17 more\n")
+    'x.Unknown: h'
+    >>> reason_printed("java.io.IOException: full\n\tat a.B(C)\n[1.2s][warning][cds] Skipping a/B\n")
+    'java.io.IOException: full'
+    """
+    lines = [line for line in output.splitlines() if line.strip() and not _NO_REASON.match(line)]
+    causes = [line.partition(_CAUSE)[2] for line in lines if line.lstrip().startswith(_CAUSE)]
+    return (causes or lines or [""])[-1].strip()
 
 
 def _first_lines(error: Exception) -> str:
@@ -331,8 +351,11 @@ def _silence(spark: SparkSession) -> None:
     logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-def _environment(java: Path) -> dict[str, str]:
-    return {
+def _environment(java: Path, *, local: bool) -> dict[str, str]:
+    # Spark asks for the address of this machine's name at its start (Utils.findLocalInetAddress). In local mode nothing needs
+    # it, and in a container, or where an image is built, the name may have none.
+    address = {"SPARK_LOCAL_IP": "127.0.0.1"} if local else {}
+    return address | {
         "JAVA_HOME": str(java.resolve().parent.parent),
         # Otherwise workers run whatever `python3` is on PATH.
         "PYSPARK_PYTHON": sys.executable,

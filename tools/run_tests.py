@@ -33,6 +33,7 @@ from kcm.servers.jars import ensure_jars
 from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError
 from tests.support.newest_java import newer_java_home
+from tools.programs import ensure_helm
 
 PYTEST = [
     *(sys.executable, "-m", "pytest"),
@@ -160,11 +161,15 @@ def _test(given: list[str], *, whole: bool) -> tuple[int, str]:
 
 
 def _prepare() -> None:
-    """Download the jars and make Spark's class archive, unless they are there."""
+    """Download the jars and helm, and make Spark's class archive, unless they are there."""
     try:
         ensure_class_archive(ensure_jars().connector, find_java(os.environ))
     except EnvironmentProblemError as error:
         _say(f"{error}: tests on real servers will fail")
+    try:
+        ensure_helm()
+    except EnvironmentProblemError as error:
+        _say(f"{error}: tests of the chart will be skipped")
 
 
 def _say(text: str) -> None:

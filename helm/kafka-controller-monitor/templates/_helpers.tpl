@@ -78,3 +78,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- $path := ternary (printf "%s/%s" $image.registry .repository) .repository (ne $image.registry "") -}}
 {{- printf "%s:%s" $path (default .root.Chart.AppVersion $image.tag) -}}
 {{- end }}
+
+{{/* The names of the watched clusters that ZooKeeper holds, separated by commas; the others are in KRaft mode. */}}
+{{- define "kcm.zookeeperClusters" -}}
+{{- $names := list -}}
+{{- range $cluster, $watched := .Values.clusters -}}
+{{- if not $watched.controllers -}}
+{{- $names = append $names $cluster -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $names -}}
+{{- end }}

@@ -25,15 +25,15 @@ import yaml
 
 from kcm.servers.jars import Jars, default_cache
 from kcm.servers.ports import free_port
+from tools.programs import find_helm
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "helm" / "kafka-controller-monitor"
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 VALUE_SETS = sorted((CHART / "ci").glob("*-values.yaml"))
-HELM = shutil.which("helm")
+HELM = find_helm()
 NEEDS_HELM = pytest.mark.skipif(
-    HELM is None,
-    reason="helm is not installed (go install helm.sh/helm/v3/cmd/helm@v3.22.0)",
+    HELM is None, reason="helm is not here (python -m tools.programs fetches it)"
 )
 KUBERNETES = "1.31.0"
 """What helm is to render for; a helm that Go built from its module names a far older one."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from dashboards.signals.signal import RUNBOOKS
+from kcm.cli.parts import KRAFT_WATCH, load_part
+from kraft_source.wire.connection import Access
 from tests.component.chart.chart import (
     CHART,
     DOCKERFILE,
@@ -25,9 +29,11 @@ from tests.component.chart.chart import (
     Manifest,
     container_of,
     helm,
+    localize,
     pod_of,
     render,
     secret_files,
+    template,
     variables,
     workloads,
 )
@@ -43,6 +49,7 @@ NOT_TEXTS = ("1", "2024", "1e3", "0x10", "00", "true", "off", "y", "null")
 
 LEAST = CHART / "ci" / "least-values.yaml"
 EVERYTHING = CHART / "ci" / "all-values.yaml"
+KRAFT = CHART / "ci" / "kraft-values.yaml"
 
 
 def semantic(version: str) -> str:
@@ -198,6 +205,59 @@ def test_an_exporter_serves_once_it_has_caught_up() -> None:
 
 
 @NEEDS_HELM
+@pytest.mark.parametrize("version", ["1.29.9", "1.30.0"])
+def test_an_exporter_serves_until_its_service_forgets_it(version: str) -> None:
+    """An exporter that is to end first waits, by Kubernetes' own means where it has them, and has time left to end in order."""
+    (exporter,) = [
+        each
+        for each in workloads(render(LEAST, "--kube-version", version))
+        if container_of(each)["name"] == "exporter"
+    ]
+    hook = container_of(exporter)["lifecycle"]["preStop"]
+    assert hook == (
+        {"sleep": {"seconds": 5}} if version >= "1.30" else {"exec": {"command": ["sleep", "5"]}}
+    )
+
+
+@NEEDS_HELM
+@each_set
+def test_no_probe_asks_before_the_port_is_open(values: Path) -> None:
+    """A part has some seconds to start, and one that hangs at its start is still restarted within minutes."""
+    for workload in workloads(render(values)):
+        container = container_of(workload)
+        startup = container["startupProbe"]
+        assert startup["initialDelaySeconds"] >= 3
+        assert "initialDelaySeconds" not in container["livenessProbe"]
+        if container["name"] != "exporter":
+            assert startup["periodSeconds"] * startup["failureThreshold"] <= 300
+
+
+@NEEDS_HELM
+@each_set
+def test_the_helm_test_asks_the_exporters_service(values: Path) -> None:
+    """`helm test` asks the service's name and port for /readyz, as the images' user; without an exporter there is none."""
+    manifests = render(values)
+    pods = [each for each in manifests if each["kind"] == "Pod"]
+    services = [
+        each
+        for each in manifests
+        if each["kind"] == "Service" and each["metadata"]["name"].endswith("-exporter")
+    ]
+    assert len(pods) == len(services)
+    for pod, service in zip(pods, services, strict=True):
+        assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+        url = urlsplit(pod["spec"]["containers"][0]["command"][-1])
+        (port,) = service["spec"]["ports"]
+        assert url.netloc == f"{service['metadata']['name']}:{port['port']}"
+        assert url.path == "/readyz"
+        (exporter,) = [
+            each for each in workloads(manifests) if container_of(each)["name"] == "exporter"
+        ]
+        names = variables(container_of(exporter))["KCM_ALLOWED_HOSTS"].split(",")
+        assert is_own_host(url.netloc, names)
+
+
+@NEEDS_HELM
 def test_probes_and_service_monitors_follow_the_web_configuration() -> None:
     """Every part has the file, knows the names of its service, and is probed by a path without password."""
     manifests = render(CHART / "ci" / "web-values.yaml")
@@ -277,7 +337,7 @@ def test_pods_take_more_labels_and_containers_and_are_spread() -> None:
 @NEEDS_HELM
 @each_set
 def test_a_network_policy_admits_only_the_given_peers(values: Path) -> None:
-    """No rule opens a port to all peers; without a given peer only Spark's own pods have a rule."""
+    """No rule opens a port to all peers; without a given peer only the chart's own pods have rules."""
     given = yaml.safe_load(values.read_text()).get("networkPolicy", {})
     policies = [each["spec"] for each in render(values) if each["kind"] == "NetworkPolicy"]
     assert len(policies) == given.get("enabled", True)
@@ -285,7 +345,18 @@ def test_a_network_policy_admits_only_the_given_peers(values: Path) -> None:
         assert "Ingress" in policy["policyTypes"]
         assert all(rule["from"] for rule in policy["ingress"])
         admitted = [r["from"] for r in policy["ingress"] if r["ports"][0]["port"] == "metrics"]
-        assert admitted == ([given["from"]] if given.get("from") else [])
+        tests = [pod for pod in render(values) if pod["kind"] == "Pod"]
+        assert [peers for peers in admitted if peers != given.get("from")] == [
+            [{"podSelector": {"matchLabels": _selectors(pod)}}] for pod in tests
+        ]
+        assert (given.get("from") in admitted) is bool(given.get("from"))
+
+
+def _selectors(manifest: Manifest) -> dict[str, str]:
+    """Return the labels of a manifest that selectors name."""
+    labels = manifest["metadata"]["labels"]
+    names = ("name", "instance", "component")
+    return {(key := f"app.kubernetes.io/{name}"): labels[key] for name in names}
 
 
 @NEEDS_HELM
@@ -332,10 +403,19 @@ def test_pods_keep_to_the_restricted_standard(values: Path) -> None:
     """Pods run without root, write only to their volumes, and get no variables of services."""
     user = re.search(r"^USER (\d+):(\d+)$", DOCKERFILE.read_text(), re.MULTILINE)
     assert user
-    for workload in workloads(render(values)):
-        pod, container = pod_of(workload), container_of(workload)
+    manifests = render(values)
+    tests = [each["spec"] for each in manifests if each["kind"] == "Pod"]
+    every = [pod_of(workload) for workload in workloads(manifests)] + tests
+    beside = [each for pod in every for each in pod["containers"][1:]]
+    assert all(
+        each["securityContext"]
+        == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        for each in beside
+    )
+    for pod in every:
+        container = pod["containers"][0]
         # Spark's driver makes pods, where executors are asked for; nothing else talks to Kubernetes.
-        drives = str(variables(container).get("KCM_SPARK_MASTER", "")).startswith("k8s:")
+        drives = "k8s://" in str(container.get("env"))
         assert pod["automountServiceAccountToken"] is drives
         assert pod["enableServiceLinks"] is False
         context = pod["securityContext"]
@@ -397,18 +477,88 @@ def test_the_service_monitor_finds_all_three_parts() -> None:
 
 @NEEDS_HELM
 @each_set
-def test_the_egress_rules_allow_dns_zookeeper_and_kafka(values: Path) -> None:
-    """A value set's own rules for egress let names be resolved, and ZooKeeper and Kafka be reached."""
+def test_the_egress_rules_allow_dns_and_every_server_that_is_named(values: Path) -> None:
+    """Where egress is limited, names can be resolved, and Kafka, ZooKeepers and controllers be reached; else there is no rule."""
     given = yaml.safe_load(values.read_text())
-    rules = given.get("networkPolicy", {}).get("egress", [])
-    opened = {(port["port"], port["protocol"]) for rule in rules for port in rule["ports"]}
-    servers = [given["kafka"]["bootstrapServers"]]
-    servers += [cluster["zookeeper"] for cluster in given.get("clusters", {}).values()]
-    servers.append(given.get("election", {}).get("zookeeper", ""))
+    policies = [each["spec"] for each in render(values) if each["kind"] == "NetworkPolicy"]
+    limited = {"egress", "limitEgress"} & given.get("networkPolicy", {}).keys()
+    assert ["Egress" in policy["policyTypes"] for policy in policies] == [
+        bool(limited) for _ in policies
+    ]
+    servers = [given["kafka"]["bootstrapServers"], given.get("election", {}).get("zookeeper", "")]
+    clusters = given.get("clusters", {}).values()
+    servers += [each.get("zookeeper") or each["controllers"] for each in clusters]
     wanted = {
         (int(port), "TCP") for each in servers for port in re.findall(r":(\d+)(?=[,/]|$)", each)
     }
-    assert not rules or opened >= wanted | {(53, "UDP"), (53, "TCP")}
+    for policy in policies if limited else ():
+        opened = {(p["port"], p["protocol"]) for rule in policy["egress"] for p in rule["ports"]}
+        assert opened >= wanted | {(53, "UDP"), (53, "TCP")}
+
+
+@NEEDS_HELM
+def test_limited_egress_opens_nothing_that_is_not_named() -> None:
+    """The ports of the values' servers, of `helm test`, and those that `egress` adds; of a disabled watcher none."""
+
+    def opened(*arguments: str) -> set[int]:
+        (policy,) = [each for each in render(KRAFT, *arguments) if each["kind"] == "NetworkPolicy"]
+        return {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+
+    assert opened() == {53, 2181, 9092, 9093, 9094, 9095, 9640}
+    assert opened("--set=watcher.enabled=false") == {53, 9092, 9094, 9640}
+    executors = ("--set=stream.executors.instances=1", "--set=stream.persistence.existingClaim=c")
+    assert opened(*executors) == opened() | {443, 6443, 7078, 7079}
+
+
+@NEEDS_HELM
+def test_a_watcher_of_a_kraft_cluster_gets_its_access_and_nothing_of_zookeepers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its variables and files load as settings that log in as the values say; secrets are in no variable, no election is named."""
+    manifests = render(KRAFT)
+    secrets = {
+        "kafka-modern": {"password": "secret", "key-password": "opens"},
+        "kafka-modern-tls": dict.fromkeys(("ca.crt", "tls.crt", "tls.key"), "PEM"),
+        "kafka-tokens": {"token": "a.b.c"},
+    }
+    loaded = {}
+    for workload in workloads(manifests):
+        name = workload["metadata"]["name"].removeprefix("kcm-w-")
+        if "KCM_CONTROLLERS" not in variables(container_of(workload)):
+            continue
+        local = localize(workload, manifests, tmp_path / name, secrets=secrets)
+        given = {key: each for key, each in local.environment.items() if key.startswith("KCM_")}
+        assert not [key for key in given if "ZOOKEEPER" in key or "ELECTION" in key]
+        assert not {"secret", "opens", "a.b.c"} & set(given.values())
+        with monkeypatch.context() as patched:
+            for key in [key for key in os.environ if key.startswith("KCM_")]:
+                patched.delenv(key)
+            for key, each in given.items():
+                patched.setenv(key, each)
+            loaded[name] = load_part(KRAFT_WATCH, None, {})
+        assert workload["spec"]["strategy"]["type"] == "RollingUpdate"
+    assert loaded.keys() == {"modern", "tokens", "plain"}
+    access = loaded["modern"].access()
+    assert access.cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert access.tls.key_password == secrets["kafka-modern"]["key-password"]
+    assert access.tls.certificate.read_text() == "PEM"
+    assert (access.credentials.username, access.credentials.password) == ("kcm", "secret")
+    assert loaded["modern"].buffer_mib == 128
+    tokens = loaded["tokens"].access()
+    assert (tokens.tls, tokens.credentials.mechanism) == (None, "OAUTHBEARER")
+    assert tokens.credentials.token_file.read_text() == "a.b.c"
+    assert loaded["plain"].access() == Access(None, None, None)
+    assert [each.port for each in loaded["plain"].endpoints] == [9093]
+
+
+@NEEDS_HELM
+def test_kraft_clusters_alone_need_no_election(tmp_path: Path) -> None:
+    """Several watchers of a KRaft cluster run without a path of ZooKeeper; one cluster with ZooKeeper makes it needed again."""
+    values = tmp_path / "values.yaml"
+    values.write_text("{kafka: {bootstrapServers: 'k:1'}, clusters: {c: {controllers: 'c:9093'}}}")
+    assert workloads(render(values, "--set=election.path="))
+    done = template("--values", str(KRAFT), "--set=election.path=")
+    assert "watcher.replicas: without election.path" in done.stderr
 
 
 @NEEDS_HELM

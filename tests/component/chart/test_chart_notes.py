@@ -36,7 +36,11 @@ def _notes(folder: Path, values: Path, *arguments: str) -> str:
     ("values", "expected", "unnamed"),
     [
         ("least", "the watched ensembles. Create the path beforehand", "WARNING: settings"),
-        ("least", "WARNING: networkPolicy.from is empty", "nor the Ingress"),
+        ("least", "Prometheus cannot reach a port", "the Ingress"),
+        ("least", "The watchers of prod elect", "KRaft"),
+        ("least", "helm test rel", "executor"),
+        ("kraft", "modern is in KRaft mode", "modern elect"),
+        ("kraft", "The watchers of old elect", "plain elect"),
         ("all", "or https://kcm.example.com/", "WARNING"),
         ("least", "prometheusRule.enabled is false", "new lineage"),
         ("all", "service/kcm-exporter 9640:9640", "serviceMonitor.enabled is false"),

@@ -13,7 +13,8 @@ import yaml
 
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from exporter.core.config import ExportSettings
-from kcm.cli.parts import PARTS
+from kcm.cli.parts import EXPORT, KRAFT_WATCH, STREAM, WATCH
+from kraft_source.config import KraftSettings
 from pipeline.settings import CONFIG_FILE_VARIABLE, PipelineSettings, load
 from streaming.config import StreamSettings
 from tests.component.chart.chart import (
@@ -30,10 +31,12 @@ from zk_source.config import WatchSettings
 
 LEAST = CHART / "ci" / "least-values.yaml"
 EVERYTHING = CHART / "ci" / "all-values.yaml"
+KRAFT = CHART / "ci" / "kraft-values.yaml"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 SETTINGS: dict[str, type[PipelineSettings]] = {
     "commonSettings": PipelineSettings,
     "watcherSettings": WatchSettings,
+    "kraftWatcherSettings": KraftSettings,
     "streamSettings": StreamSettings,
     "exporterSettings": ExportSettings,
 }
@@ -42,6 +45,7 @@ GIVEN_BY_THE_CHART = {
     *("cluster", "zookeeper", "zk_auth", "election_path", "election_zookeeper"),
     *("zk_tls", "zk_tls_ca", "zk_tls_cert", "zk_tls_key", "zk_tls_key_password"),
     *("election_auth", "election_tls", "watcher_metrics_port"),
+    *(name for name in KraftSettings.model_fields if name.startswith("controller")),
     *("checkpoint_dir", "class_archive", "connector_jars", "java_home", "stream_metrics_port"),
     *("host", "port", "secrets_dir", "alerts"),
 }
@@ -132,6 +136,44 @@ def test_an_unknown_value_is_refused_by_name(where: str) -> None:
 def test_a_bad_value_is_reported_by_its_place(given: str, expected: str) -> None:
     """What cannot work is refused before anything is installed, and the line says what it is."""
     done = template("--values", str(LEAST), "--set", given)
+    assert done.returncode != 0
+    assert expected in done.stderr
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("clusters.modern.mistyped=1", "'mistyped'"),
+        ("clusters.modern.zookeeper=zk:2181", "'zookeeper'"),
+        ("clusters.modern.authSecret.name=s", "'authSecret'"),
+        ("clusters.modern.settings.session_timeout_s=4", "'session_timeout_s'"),
+        ("clusters.modern.controllers=", "/clusters/modern/controllers"),
+        ("clusters.modern.controllers=c:9093/kafka", "/clusters/modern/controllers"),
+        ("clusters.modern.controllers=c:99999", "clusters.modern.controllers: c:99999: ports end"),
+        ("clusters.modern.clusterId=short", "/clusters/modern/clusterId"),
+        ("clusters.modern.tls.enabled=false", "clusters.modern.tls: it names a secret"),
+        (
+            "clusters.modern.tls.enabled=false,election.zookeeper=zk:1,election.tls=true",
+            "clusters.modern.tls: it names a secret",
+        ),
+        ("clusters.modern.sasl.mechanism=GSSAPI", "/clusters/modern/sasl/mechanism"),
+        ("clusters.modern.sasl.mistyped=1", "'mistyped'"),
+        ("clusters.tokens.sasl.mechanism=PLAIN", "/clusters/tokens/sasl"),
+        ("clusters.tokens.sasl.user=kcm", "/clusters/tokens/sasl"),
+        ("clusters.plain.sasl.mechanism=PLAIN", "'user', 'passwordSecret'"),
+        ("clusters.plain.sasl.mechanism=OAUTHBEARER", "'tokenSecret'"),
+        (
+            "clusters.plain.tlsKeyPasswordSecret.name=s,clusters.plain.tlsKeyPasswordSecret.key=k",
+            "clusters.plain.tlsKeyPasswordSecret: there is no key",
+        ),
+    ],
+)
+def test_what_a_kraft_cluster_cannot_have_is_reported_by_its_place(
+    given: str, expected: str
+) -> None:
+    """What only ZooKeeper has, what is missing for a login, and what kcm would refuse at its start."""
+    done = template("--values", str(KRAFT), "--set", given)
     assert done.returncode != 0
     assert expected in done.stderr
 
@@ -228,13 +270,14 @@ def test_the_values_schema_knows_the_settings_of_kcm(name: str) -> None:
 @each_set
 def test_every_variable_is_a_setting_of_its_part(values: Path) -> None:
     """No container has a KCM_ variable that its part would ignore."""
-    parts = {part.verb: part for part in PARTS}
     for workload in workloads(render(values)):
         container = container_of(workload)
         program, verb = container["command"]
         assert program == "kcm"
         names = {name for name in variables(container) if name.startswith("KCM_")}
-        known = {f"KCM_{name.upper()}" for name in parts[verb].settings.model_fields}
+        watch = KRAFT_WATCH if "KCM_CONTROLLERS" in names else WATCH
+        part = {each.verb: each for each in (watch, STREAM, EXPORT)}[verb]
+        known = {f"KCM_{name.upper()}" for name in part.settings.model_fields}
         assert names - known <= {CONFIG_FILE_VARIABLE}, verb
         assert len(container["env"]) == len(variables(container)), "a variable is given twice"
 

@@ -1,4 +1,4 @@
-"""The Dockerfile, held against what it copies and installs: no container engine is needed for that."""
+"""The Dockerfile, held against what it copies and installs; `python -m tests.images` builds it and runs the images."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from kcm.cli.parts import EXPORT, STREAM, WATCH
 from kcm.servers.jars import Jars
@@ -51,6 +53,27 @@ def test_packages_of_the_image_are_pinned_and_in_the_sbom() -> None:
     for name in ("monitor", "monitor-spark"):
         assert "/sbom.py" in stages()[name]
         assert ("ARG JRE" in stages()[name]) == ("${JRE}" in stages()[name])
+
+
+def test_a_build_needs_no_registry_but_that_of_its_base() -> None:
+    """No frontend is fetched from Docker Hub: a mirror or a base of one's own is enough."""
+    assert not re.search(r"^#\s*syntax=", DOCKERFILE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("target", ["monitor", "monitor-spark"])
+def test_an_image_says_what_it_is(target: str) -> None:
+    """Labels in OCI's names, the release among them, and the ports that the parts listen on."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', stages()[target]))
+    assert labels["title"] == f"kafka-controller-{target}"
+    assert labels["version"] == project["version"]
+    assert labels["licenses"] == project["license"]
+    assert labels["description"]
+    assert labels["revision"] == "${REVISION}"
+    # Else podman 4 would take the label of an earlier build from its cache.
+    assert re.search(r"ARG REVISION=.*\nRUN ", stages()[target])
+    ports = re.findall(r"^EXPOSE (.+)$", stages()[target], re.MULTILINE)
+    assert ports == (["9640 9641"] if target == "monitor" else ["9642"])
 
 
 def stages() -> dict[str, str]:

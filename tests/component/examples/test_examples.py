@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from controller_model.records.event_records import encode_event
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
+from kcm.cli.parts import KRAFT_WATCH, WATCH, load_all, pipeline_parts
 from kcm.servers.kafka import KraftBroker
 from tests.component.rules.promtool import NEEDS_PROMTOOL, promtool
 from tests.support.api_server import Served
@@ -52,6 +54,39 @@ def ran(*command: str, code: int = 0, **variables: str) -> str:
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("example", "watch", "secrets"),
+    [
+        ("zookeeper.toml", WATCH, {"zk_auth": "digest:kcm:p", "zk_tls_key_password": "k"}),
+        ("kraft.toml", KRAFT_WATCH, {"controller_sasl_password": "p"}),
+    ],
+)
+def test_a_configuration_starts_the_pipeline_of_its_cluster(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    example: str,
+    watch: object,
+    secrets: dict[str, str],
+) -> None:
+    """`kcm up --config` takes each setting of it, with the files and secrets that it names, and no warning."""
+    for name in [each for each in os.environ if each.startswith("KCM_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "secrets").mkdir()
+    for name, text in secrets.items():
+        (tmp_path / "secrets" / name).write_text(text)
+    for name in ("ca.crt", "kcm.crt", "kcm.key"):
+        (tmp_path / name).touch()
+    config = tmp_path / example
+    config.write_text((EXAMPLES / example).read_text().replace("/etc/kcm", str(tmp_path)))
+    assert pipeline_parts(config, {})[0] is watch
+    settings = load_all(config, {})
+    assert settings.watch.cluster == "prod"
+    given = {name for each in settings for name in each.model_fields_set}
+    assert given >= secrets.keys()
+    named = re.findall(r"^\[?(\w+)\b", (EXAMPLES / example).read_text(), re.MULTILINE)
+    assert given >= set(named) - {"prod"}
 
 
 def test_the_controller_is_named_with_its_time(exporter: HttpServer) -> None:

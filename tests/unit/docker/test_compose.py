@@ -1,4 +1,4 @@
-"""The compose file compared with everything that it names, without a container engine."""
+"""The compose file compared with everything that it names; `python -m tests.images` runs it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from kcm.cli.parts import PARTS, load_part
+from kcm.cli.parts import EXPORT, KRAFT_WATCH, STREAM, WATCH, Part, all_names, load_part, watch_part
 from pipeline.runtime import ENV_PREFIX
 from web.guard import is_own_host
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docker"
 PROMTOOL = shutil.which("promtool")
-VERBS = {part.verb: part for part in PARTS}
-OURS = ("watcher", "stream", "exporter")
+OURS: dict[str, Part] = {"watcher": WATCH, "stream": STREAM, "exporter": EXPORT}
 METRICS_PORTS = {"exporter": 9640, "watcher": 9641, "stream": 9642}
-_REQUIRED = re.compile(r"\$\{(\w+):\?[^}]*\}")
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 Yaml = dict[str, Any]
@@ -41,9 +39,9 @@ def compose() -> Yaml:
     return read(FOLDER / "compose.yaml")
 
 
-def filled_in(text: str) -> str:
-    """Return a value as compose fills it in for a user who sets only what is required."""
-    return _WITH_DEFAULT.sub(r"\2", _REQUIRED.sub("zk1:2181/kafka", text))
+def filled_in(text: str, given: dict[str, str]) -> str:
+    """Return a value as compose fills it in for a user who sets these variables."""
+    return _WITH_DEFAULT.sub(lambda found: given.get(found[1]) or found[2], text)
 
 
 def mounts(service: Yaml) -> list[tuple[Path, str]]:
@@ -52,23 +50,63 @@ def mounts(service: Yaml) -> list[tuple[Path, str]]:
     return [(FOLDER / parts[0], parts[1]) for parts in split if parts[0].startswith(".")]
 
 
+@pytest.mark.parametrize("given", [{"ZOOKEEPER": "zk1:2181/kafka"}, {"CONTROLLERS": "c1:9093"}])
 @pytest.mark.parametrize("name", OURS)
 def test_a_part_starts_with_settings_that_it_takes(
-    compose: Yaml, name: str, monkeypatch: pytest.MonkeyPatch
+    compose: Yaml, name: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each variable of a service is a setting of the part that its command runs, with a valid value."""
+    """Each variable of a service is a setting, and the part of its command takes their values; what is empty is not given."""
     for variable in [each for each in os.environ if each.startswith(ENV_PREFIX)]:
         monkeypatch.delenv(variable)
     service = compose["services"][name]
-    (verb,) = service["command"]
-    given = {key: filled_in(str(value)) for key, value in service["environment"].items()}
-    for variable, value in given.items():
-        assert variable.removeprefix(ENV_PREFIX).lower() in VERBS[verb].settings.model_fields
-        monkeypatch.setenv(variable, value)
-    settings = load_part(VERBS[verb], None, {})
+    assert service["command"] == [OURS[name].verb]
+    for variable, value in service["environment"].items():
+        assert variable.removeprefix(ENV_PREFIX).lower() in all_names()
+        monkeypatch.setenv(variable, filled_in(str(value), given))
+    part = watch_part(None, {}) if name == "watcher" else OURS[name]
+    assert part is (KRAFT_WATCH if name == "watcher" and "CONTROLLERS" in given else OURS[name])
+    settings = load_part(part, None, {})
     assert settings.bootstrap_servers == "kafka:9092"
     assert is_own_host(f"{name}:{METRICS_PORTS[name]}", settings.allowed_hosts.split(","))
     assert settings.metrics_host == "0.0.0.0"  # noqa: S104  # what it must listen on to be scraped
+
+
+def test_a_user_who_names_no_cluster_is_told_so(compose: Yaml) -> None:
+    """Compose fills in one of the two variables, or ends with the sentence that names both."""
+    label = compose["services"]["watcher"]["labels"]["kcm.watches"]
+    assert re.fullmatch(r"\$\{ZOOKEEPER:-\$\{CONTROLLERS:\?[^}]+\}\}", label)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_part_is_asked_on_its_own_port_whether_it_works(compose: Yaml, name: str) -> None:
+    """The health check asks the port of the part for /healthz, with the Python of its image."""
+    check = compose["services"][name]["healthcheck"]["test"]
+    assert check[:3] == ["CMD", "python", "-c"]
+    assert f"'http://127.0.0.1:{METRICS_PORTS[name]}/healthz'" in check[3]
+    compile(check[3], "healthcheck", "exec")
+
+
+def test_memory_is_limited_for_every_service(compose: Yaml) -> None:
+    """No container can take the machine's memory; Kafka's heap leaves half of its limit."""
+    example = read(FOLDER / "example-cluster.yaml")["services"]
+    services = compose["services"] | example
+    assert all(re.fullmatch(r"\d+[mg]", each["mem_limit"]) for each in services.values())
+
+
+def test_the_example_cluster_is_a_quorum_that_the_watcher_finds(compose: Yaml) -> None:
+    """Its nodes advertise the controllers that its first lines name, under one id, and none is called as a service of the monitor."""
+    nodes = read(FOLDER / "example-cluster.yaml")["services"]
+    assert not nodes.keys() & compose["services"].keys()
+    voters = ",".join(
+        f"{each['environment']['KAFKA_NODE_ID']}@{name}:9093" for name, each in nodes.items()
+    )
+    for name, each in nodes.items():
+        held = each["environment"]
+        assert held["KAFKA_CONTROLLER_QUORUM_VOTERS"] == voters
+        assert f"CONTROLLER://{name}:9093" in held["KAFKA_ADVERTISED_LISTENERS"]
+        assert len(base64.urlsafe_b64decode(f"{held['CLUSTER_ID']}==")) == 16
+    text = (FOLDER / "example-cluster.yaml").read_text(encoding="utf-8")
+    assert f"CONTROLLERS={','.join(f'{name}:9093' for name in nodes)} " in text
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
 from streaming.config import StreamSettings
-from streaming.session import _escaped, check_wire, spark_properties, submit_files
+from streaming.session import (
+    _escaped,
+    check_wire,
+    reason_printed,
+    spark_properties,
+    submit_files,
+)
 from streaming.workspace import Workspace
 
 
@@ -142,3 +148,34 @@ def test_an_escaped_property_is_read_back_unchanged(text: str) -> None:
 def read_back(written: str) -> str:
     """Return what Java reads, in units of UTF-16."""
     return re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), written)
+
+
+UNKNOWN_HOST = """WARNING: Using incubator modules: jdk.incubator.vector
+Exception in thread "main" java.lang.ExceptionInInitializerError
+\tat org.apache.spark.util.Utils$.localHostName(Utils.scala:900)
+Caused by: java.lang.RuntimeException: no address
+\tat org.apache.spark.util.Utils$.findLocalInetAddress(Utils.scala:800)
+\t... 14 more
+Caused by: java.net.UnknownHostException: builder: builder: Name or service not known
+\tat java.base/java.net.InetAddress.getLocalHost(InetAddress.java:1671)
+\t... 17 more
+[13.876s][warning][cds] Skipping org/apache/logging/log4j/core/async/AsyncLoggerContext: Failed verification
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("", ""),
+        ("WARNING: Using incubator modules: jdk.incubator.vector\n", ""),
+        (UNKNOWN_HOST, "java.net.UnknownHostException: builder: builder: Name or service not known"),
+        ("java.io.IOException: first\n\tat a.B(C)\njava.io.IOException: last\n\tat a.B(C)\n", "java.io.IOException: last"),
+        ("Unrecognized VM option 'X'\nError: Could not create the Java Virtual Machine.\n", "Unrecognized VM option 'X'"),
+        ("A: outer\n\tSuppressed: B: s\n\t\tat a\n\tCaused by: C: inner\n\t\t... 3 more\n", "C: inner"),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_jvm_that_does_not_start_is_its_deepest_cause(
+    printed: str, reason: str
+) -> None:
+    """Neither a call in a trace, nor "... 17 more", nor a warning of the JVM's own log is told as the reason."""
+    assert reason_printed(printed) == reason

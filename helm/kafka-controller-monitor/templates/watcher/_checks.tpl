@@ -1,6 +1,6 @@
 {{/* What kcm would refuse at its start, or would not heed: refused before anything is installed. */}}
 
-{{/* The root context. */}}
+{{/* The root context; the election is for the watchers of clusters that ZooKeeper holds. */}}
 {{- define "kcm.checkElection" -}}
 {{- $election := .Values.election -}}
 {{- if and (not $election.path) (gt (int .Values.watcher.replicas) 1) -}}
@@ -25,10 +25,13 @@
 
 {{/* dict root, cluster, watched (its values) */}}
 {{- define "kcm.checkCluster" -}}
-{{- include "kcm.checkPorts" (dict "where" (printf "clusters.%s.zookeeper" .cluster) "servers" .watched.zookeeper) -}}
+{{- range $key := list "zookeeper" "controllers" -}}
+{{- include "kcm.checkPorts" (dict "where" (printf "clusters.%s.%s" $.cluster $key) "servers" (default "" (get $.watched $key))) -}}
+{{- end -}}
 {{- $tls := default dict .watched.tls -}}
 {{- $where := printf "clusters.%s.tls" .cluster -}}
-{{- if and $tls.secret (not (or $tls.enabled .root.Values.election.tls)) -}}
+{{- $electsByTls := and .root.Values.election.tls (not .watched.controllers) -}}
+{{- if and $tls.secret (not (or $tls.enabled $electsByTls)) -}}
 {{- fail (printf "%s: it names a secret, and nothing is connected to by TLS; set %s.enabled=true" $where $where) -}}
 {{- end -}}
 {{- if and .watched.tlsKeyPasswordSecret (not $tls.key) -}}
