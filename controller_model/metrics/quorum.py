@@ -2,43 +2,28 @@
 
 from collections.abc import Callable, Iterable
 
+from controller_model.insight.quorum_loss import current_sample
 from controller_model.metrics.metric import Sample, Samples, Table, figure, of_part, seconds
 from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.quorum import QuorumView
 from controller_model.records.views import ClusterView
 
 
-def current_sample(quorum: QuorumView) -> QuorumSample | None:
-    """Return the last answer to DescribeQuorum while the leader that gave it leads; None: it is of the past."""
-    sample = quorum.sample
-    if sample is None or quorum.unreachable_since is not None:
-        return None
-    is_current = (sample.leader, sample.epoch) == (quorum.leader, quorum.leader_epoch)
-    return sample if is_current else None
-
-
 def _of_replicas(
-    text: str, read: Callable[[QuorumReplica, int], float | None]
+    text: str, read: Callable[[QuorumSample, QuorumReplica], float | None]
 ) -> Samples[QuorumView]:
-    """Return a figure of each replica, from how far it is and the end of the leader's log."""
+    """Return a figure of each replica, by the leader's last answer to DescribeQuorum while that is of now."""
 
     def samples(quorum: QuorumView) -> Iterable[Sample]:
         sample = current_sample(quorum)
         if sample is None:
             return
-        ends = {each.replica_id: each.log_end_offset for each in sample.voters}
-        end = ends.get(sample.leader, -1)
         for role, replicas in (("voter", sample.voters), ("observer", sample.observers)):
             for each in replicas:
-                if (value := read(each, end)) is not None:
+                if (value := read(sample, each)) is not None:
                     yield (str(each.replica_id), role), value
 
     return Samples(text, ("replica", "role"), samples)
-
-
-def _lag(replica: QuorumReplica, end: int) -> int | None:
-    # -1 is how Kafka says that it does not know an offset.
-    return None if min(replica.log_end_offset, end) < 0 else max(0, end - replica.log_end_offset)
 
 
 _QUORUM: Table[QuorumView] = {
@@ -67,12 +52,12 @@ _QUORUM: Table[QuorumView] = {
     "kafka_quorum_replica_lag_records": _of_replicas(
         "Records that the log of a controller (voter) or broker (observer) lacks, as DescribeQuorum says; absent while "
         "the leader does not answer.",
-        _lag,
+        QuorumSample.lag_of,
     ),
     "kafka_quorum_replica_caught_up_timestamp_seconds": _of_replicas(
         "Unix time in seconds when a replica last held all of the leader's log, by the leader's clock; absent while "
         "the leader does not answer.",
-        lambda replica, _: seconds(replica.last_caught_up_at),
+        lambda _, replica: seconds(replica.last_caught_up_at),
     ),
     "kafka_quorum_sample_timestamp_seconds": figure(
         "Unix time in seconds of the last answer to DescribeQuorum, by the leader's clock; absent if the watcher may "
@@ -104,4 +89,14 @@ _QUORUM: Table[QuorumView] = {
     ),
 }
 
-QUORUM: Table[ClusterView] = of_part(lambda view: view.quorum, _QUORUM)
+QUORUM: Table[ClusterView] = {
+    **of_part(lambda view: view.quorum, _QUORUM),
+    "kafka_controller_safe_to_stop": Samples(
+        "Whether a controller can stop now and nothing breaks (1) or not (0), as kcm what-if --check "
+        "says, also as the broker that it may be; absent while that is not known, and outside KRaft.",
+        ("controller",),
+        lambda view: [
+            ((str(each),), int(safe)) for each, safe in view.controllers_safe_to_stop.items()
+        ],
+    ),
+}

@@ -9,13 +9,22 @@ import pytest
 from kcm.queries.what_if import checked
 
 
-def reported(*safe: bool | None, status: str = "live", unknown: int = 0) -> dict[str, Any]:
-    """Return an answer to a what-if."""
+def reported(
+    *safe: bool | None, status: str = "live", unknown: int = 0, grade: str | None = ""
+) -> dict[str, Any]:
+    """Return an answer to a what-if; with a `grade`, each loss is of a controller."""
     verdict = {"status": status, "since": None if status == "live" else 0, "stage": "watcher"}
     return {
         "name": "prod",
         "completeness": verdict,
-        "losses": [{"safe": each, "min_isr_unknown": unknown} for each in safe],
+        "losses": [
+            {
+                "safe": each,
+                "min_isr_unknown": unknown,
+                "quorum": None if grade == "" else {"grade": grade},
+            }
+            for each in safe
+        ],
     }
 
 
@@ -32,6 +41,12 @@ def reported(*safe: bool | None, status: str = "live", unknown: int = 0) -> dict
         (reported(True, None, unknown=1), 9),
         (reported(False, None, unknown=1), 6),
         (reported(None, unknown=1, status="blind"), 6),
+        (reported(True, grade="no_worse"), 0),
+        (reported(False, grade="under_margin"), 6),
+        (reported(None, grade=None), 9),
+        (reported(True, None, grade=None), 9),
+        (reported(False, None, grade=None), 6),
+        (reported(None, grade=None, status="behind"), 6),
     ],
 )
 def test_the_exit_code_is_0_only_for_a_safe_stop_by_live_figures(
@@ -39,6 +54,6 @@ def test_the_exit_code_is_0_only_for_a_safe_stop_by_live_figures(
 ) -> None:
     """No broker, an unknown verdict, and figures that are not live prove nothing.
 
-    There is a separate code for when only min.insync.replicas is not known.
+    There is a separate code for when no harm is known, and only min.insync.replicas or how far controllers are is not.
     """
     assert checked(answer) == code
