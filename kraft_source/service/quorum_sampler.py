@@ -15,6 +15,10 @@ from pipeline.runtime import KcmError
 TIMEOUT_S = 2.0
 """How long the log may have to wait for this answer; a leader that is that slow is asked again next time."""
 
+INTERVAL_S = 2.0
+"""Seconds between answers: who would stop a controller by them must not see one as caught up that just went."""
+MAX_AGE_S = 10.0
+"""An answer that is older says nothing of now."""
 RETRY_S = 1.0
 """After a controller that does not lead."""
 REFUSED_RETRY_S = 60.0
@@ -28,17 +32,20 @@ _UNKNOWN = -1
 class QuorumSampler:
     """Samples the quorum while its leader answers, and learns the cluster's id once."""
 
-    def __init__(
-        self, interval_s: float, now: Callable[[], float], cluster_id: str | None = None
-    ) -> None:
+    def __init__(self, now: Callable[[], float], cluster_id: str | None = None) -> None:
         self.cluster_id = cluster_id
         """None: not known yet."""
         self._id_due = 0.0
-        self.sample: QuorumSample | None = None
-        """The newest one; it says itself when it was taken."""
-        self._interval_s = interval_s
+        self._newest: tuple[QuorumSample, float] | None = None
+        """The newest answer, and when it came."""
         self._now = now
         self._due = 0.0
+
+    @property
+    def sample(self) -> QuorumSample | None:
+        """The newest answer; None: none came within MAX_AGE_S."""
+        newest = self._newest
+        return None if newest is None or self._now() - newest[1] > MAX_AGE_S else newest[0]
 
     def ask(self, connection: ControllerConnection) -> None:
         """Ask this controller what is due. A failure closes the connection, which the observer finds by itself."""
@@ -48,12 +55,12 @@ class QuorumSampler:
                 self._id_due = now + REFUSED_RETRY_S
                 self._ask_cluster_id(connection)
             if now >= self._due and "DescribeQuorum" in connection.versions:
-                self._due = now + self._interval_s
+                self._due = now + INTERVAL_S
                 topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
                 answer = connection.call("DescribeQuorum", {"topics": [topic]}, timeout_s=TIMEOUT_S)
                 sample = sample_of(answer)
                 if sample is not None:
-                    self.sample = sample
+                    self._newest = sample, self._now()
                 elif not answer["error_code"]:
                     self._due = now + RETRY_S
         except KcmError:

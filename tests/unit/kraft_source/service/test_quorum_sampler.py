@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from controller_model.records.metadata_log import QuorumReplica
-from kraft_source.service.quorum_sampler import REFUSED_RETRY_S, RETRY_S, QuorumSampler
+from kraft_source.service.quorum_sampler import (
+    INTERVAL_S,
+    MAX_AGE_S,
+    REFUSED_RETRY_S,
+    RETRY_S,
+    QuorumSampler,
+)
 from pipeline.runtime import UnreachableError
 
 CAUGHT_UP = {"last_fetch_timestamp": 900, "last_caught_up_timestamp": 950}
@@ -48,7 +54,7 @@ class Controller:
 def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> None:
     """What a leader does not know of a replica is not known."""
     controller, now = Controller(), [100.0]
-    sampler = QuorumSampler(10, lambda: now[0], "A" * 22)
+    sampler = QuorumSampler(lambda: now[0], "A" * 22)
     controller.leader = 3002
     sampler.ask(controller)  # type: ignore[arg-type]
     before = sampler.sample
@@ -61,16 +67,18 @@ def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> 
     assert (sample.at, sample.leader, sample.epoch, sample.high_watermark) == (950, 3001, 4, 70)
     assert sample.voters == (QuorumReplica(3001, 71, 900, 950), QuorumReplica(3002, -1, None, None))
     assert sample.observers == (QuorumReplica(1, 69, 900, 950),)
-    now[0] += 9.9
+    now[0] += INTERVAL_S - 0.1
     sampler.ask(controller)  # type: ignore[arg-type]
     assert controller.asked == ["DescribeQuorum"] * 2
+    now[0] += MAX_AGE_S
+    assert sampler.sample is None, "it says nothing of now"
 
 
 def test_the_clusters_id_is_asked_for_until_it_is_told() -> None:
     """A refusal, or a connection that breaks, leaves it unknown."""
     controller, now = Controller(), [0.0]
     del controller.versions["DescribeQuorum"]
-    sampler = QuorumSampler(10, lambda: now[0])
+    sampler = QuorumSampler(lambda: now[0])
     controller.cluster = {"error_code": 31, "cluster_id": ""}
     for answer in (controller.cluster, {"error_code": 0, "cluster_id": "B" * 22}):
         controller.cluster = answer
