@@ -77,7 +77,7 @@ const FAILOVER = {
 
 function facts(picture) {
   const { controller, pending_writes: pending, log, migration, quorum } = picture;
-  if (controller === null) return [kraft(log, migration), ...ofQuorum(quorum)].filter(Boolean);
+  if (controller === null) return [kraft(log, migration), ...ofQuorum(quorum), stoppable(picture)].filter(Boolean);
   const hasWork = !log.absent.includes("pending_writes");
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
@@ -101,6 +101,7 @@ function facts(picture) {
       : null,
     kraft(log, migration),
     ...ofQuorum(quorum),
+    stoppable(picture),
   ].filter(Boolean);
 }
 
@@ -118,6 +119,16 @@ function ofQuorum(quorum) {
       ? null
       : fact("Controllers", `none has answered since ${clock(quorum.unreachable_since)}`),
   ];
+}
+
+// Which controllers may be stopped; of figures that are not of now only what would break is shown.
+function stoppable({ controllers_if_lost: controllers }) {
+  if (controllers.length === 0) return null;
+  const texts = controllers.map(({ id, safe, text }) => {
+    if (safe === false) return `${id} ✖ no: ${text}`;
+    return safe && seenUntil === null ? `${id} ✔ yes` : `${id} not known${safe ? " now" : `: ${text}`}`;
+  });
+  return fact("Safe to stop", texts.join("; "));
 }
 
 function kraft(log, migration) {
