@@ -53,11 +53,10 @@ class QuorumSampler:
         try:
             if self.cluster_id is None and now >= self._id_due:
                 self._id_due = now + REFUSED_RETRY_S
-                self._ask_cluster_id(connection)
+                self.cluster_id = ask_cluster_id(connection)
             if now >= self._due and "DescribeQuorum" in connection.versions:
                 self._due = now + INTERVAL_S
-                topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
-                answer = connection.call("DescribeQuorum", {"topics": [topic]}, timeout_s=TIMEOUT_S)
+                answer = describe_quorum(connection)
                 sample = sample_of(answer)
                 if sample is not None:
                     self._newest = sample, self._now()
@@ -66,13 +65,20 @@ class QuorumSampler:
         except KcmError:
             pass
 
-    def _ask_cluster_id(self, connection: ControllerConnection) -> None:
-        if "DescribeCluster" not in connection.versions:
-            return
-        request = {"endpoint_type": _CONTROLLERS}
-        answer = connection.call("DescribeCluster", request, timeout_s=TIMEOUT_S)
-        if not answer["error_code"]:
-            self.cluster_id = answer["cluster_id"] or None
+
+def ask_cluster_id(connection: ControllerConnection) -> str | None:
+    """Ask a controller for its cluster's id; None: it does not say. Raises a KcmError."""
+    if "DescribeCluster" not in connection.versions:
+        return None
+    request = {"endpoint_type": _CONTROLLERS}
+    answer = connection.call("DescribeCluster", request, timeout_s=TIMEOUT_S)
+    return None if answer["error_code"] else answer["cluster_id"] or None
+
+
+def describe_quorum(connection: ControllerConnection) -> Values:
+    """Ask a controller about the quorum; raises a KcmError."""
+    topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
+    return connection.call("DescribeQuorum", {"topics": [topic]}, timeout_s=TIMEOUT_S)
 
 
 def sample_of(answer: Values) -> QuorumSample | None:
