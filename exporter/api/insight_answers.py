@@ -228,8 +228,8 @@ def _with_quorum_loss(loss: LossAnswer, quorum: QuorumLoss) -> LossAnswer:
     """Return a loss that is safe only if it is for the partitions and for the quorum."""
     reasons = [each for each in loss.reasons if each.risk is not StopRisk.NOT_LIVE]
     is_broker = len(reasons) == len(loss.reasons)
-    verdicts = {quorum.safe, loss.safe} if is_broker else {quorum.safe}
-    safe = False if False in verdicts else (None if None in verdicts else True)
+    both = {quorum.safe, loss.safe} if is_broker else {quorum.safe}
+    safe = False if False in both else (None if None in both else True)
     return msgspec.structs.replace(loss, safe=safe, reasons=reasons, quorum=quorum)
 
 
