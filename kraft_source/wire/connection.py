@@ -175,9 +175,9 @@ class ControllerConnection:
         if answer["error_code"]:
             raise RefusedError(f"refuses ApiVersions ({error_name(answer['error_code'])})")
         self.features = {
-            each["name"]: each["max_version_level"] for each in answer["finalized_features"]
+            each["name"]: each["max_version_level"] for each in answer.get("finalized_features", ())
         }
-        self.zk_migration_ready = answer["zk_migration_ready"]
+        self.zk_migration_ready = answer.get("zk_migration_ready", False)
         theirs = {each["api_key"]: each for each in answer["api_keys"]}
         self.versions = dict(_IN_EVERY_KAFKA)
         for name in ("Fetch", "FetchSnapshot", "DescribeQuorum", "DescribeCluster"):
