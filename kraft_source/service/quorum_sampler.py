@@ -15,12 +15,10 @@ from pipeline.runtime import KcmError
 TIMEOUT_S = 2.0
 """How long the log may have to wait for this answer; a leader that is that slow is asked again next time."""
 
-INTERVAL_S = 2.0
-"""Seconds between answers: who would stop a controller by them must not see one as caught up that just went."""
+INTERVAL_S = 1.0
+"""Seconds between questions: who would stop a controller by them must not see one as caught up that just went."""
 MAX_AGE_S = 10.0
 """An answer that is older says nothing of now."""
-RETRY_S = 1.0
-"""After a controller that does not lead."""
 REFUSED_RETRY_S = 60.0
 """How often the cluster's id is asked for again: somebody may grant the right."""
 
@@ -60,8 +58,6 @@ class QuorumSampler:
                 sample = sample_of(answer)
                 if sample is not None:
                     self._newest = sample, self._now()
-                elif not answer["error_code"]:
-                    self._due = now + RETRY_S
         except KcmError:
             pass
 

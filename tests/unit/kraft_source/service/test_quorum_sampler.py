@@ -9,7 +9,6 @@ from kraft_source.service.quorum_sampler import (
     INTERVAL_S,
     MAX_AGE_S,
     REFUSED_RETRY_S,
-    RETRY_S,
     QuorumSampler,
 )
 from pipeline.runtime import UnreachableError
@@ -60,7 +59,7 @@ def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> 
     before = sampler.sample
     assert before is None
     controller.leader = 3001
-    now[0] += RETRY_S
+    now[0] += INTERVAL_S
     sampler.ask(controller)  # type: ignore[arg-type]
     sample = sampler.sample
     assert sample is not None
