@@ -19,6 +19,8 @@ INTERVAL_S = 1.0
 """Seconds between questions: who would stop a controller by them must not see one as caught up that just went."""
 MAX_AGE_S = 10.0
 """An answer that is older says nothing of now."""
+DENIED_RETRY_S = 10.0
+"""After a refusal, which controllers log: somebody may grant the right."""
 REFUSED_RETRY_S = 60.0
 """How often the cluster's id is asked for again: somebody may grant the right."""
 
@@ -58,6 +60,8 @@ class QuorumSampler:
                 sample = sample_of(answer)
                 if sample is not None:
                     self._newest = sample, self._now()
+                elif answer["error_code"]:
+                    self._due = now + DENIED_RETRY_S
         except KcmError:
             pass
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from controller_model.records.metadata_log import QuorumReplica
 from kraft_source.service.quorum_sampler import (
+    DENIED_RETRY_S,
     INTERVAL_S,
     MAX_AGE_S,
     REFUSED_RETRY_S,
@@ -26,6 +27,7 @@ class Controller:
         self.cluster: dict[str, Any] = {"error_code": 0, "cluster_id": "A" * 22}
         self.asked: list[str] = []
         self.is_away = False
+        self.denied = 0
 
     def call(self, name: str, values: Any, *, timeout_s: float) -> Any:
         """Return an answer."""
@@ -47,7 +49,8 @@ class Controller:
             ],
             "observers": [{"replica_id": 1, "log_end_offset": 69, **CAUGHT_UP}],
         }
-        return {"error_code": 0, "topics": [{"partitions": [partition]}]}
+        topics = [] if self.denied else [{"partitions": [partition]}]
+        return {"error_code": self.denied, "topics": topics}
 
 
 def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> None:
@@ -71,6 +74,20 @@ def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> 
     assert controller.asked == ["DescribeQuorum"] * 2
     now[0] += MAX_AGE_S
     assert sampler.sample is None, "it says nothing of now"
+
+
+def test_a_refusal_is_not_asked_for_each_second() -> None:
+    """Controllers log each; a right that is granted is used soon."""
+    controller, now = Controller(), [100.0]
+    sampler = QuorumSampler(lambda: now[0], "A" * 22)
+    controller.denied = 31
+    for _ in range(int(DENIED_RETRY_S)):
+        sampler.ask(controller)  # type: ignore[arg-type]
+        now[0] += INTERVAL_S
+    assert controller.asked == ["DescribeQuorum"]
+    controller.denied = 0
+    sampler.ask(controller)  # type: ignore[arg-type]
+    assert sampler.sample is not None
 
 
 def test_the_clusters_id_is_asked_for_until_it_is_told() -> None:
