@@ -10,6 +10,7 @@ import json
 import uuid
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,20 @@ from exporter.api.operations import CLUSTER, OPERATIONS
 from kcm.__main__ import main
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.kraft_cluster import KraftCluster
+from kcm.servers.ports import HOST
 from kcm.servers.supervisor import Supervisor
 from kraft_source.config import KraftSettings
+from kraft_source.wire.connection import Access, ControllerConnection, Tls
+from kraft_source.wire.messages import ControllerEndpoint
+from kraft_source.wire.sasl import Credentials
+from kraft_source.wire.schema import Field, Message
+from kraft_source.wire.schemas import MESSAGES
 from tests.component.commands.test_doctor import Findings
 from tests.component.commands.test_up import running
 from tests.component.kraft.watched_quorum import batches_on_disk
 from tests.component.watcher.watcher_process import WatcherProcess
 from tests.support.certificates import NEEDS_OPENSSL, make_authority
-from tests.support.kraft_listeners import scram_over_tls
+from tests.support.kraft_listeners import NODES, NODES_PASSWORD, scram_over_tls
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4
 from tests.support.waiting import wait_until
@@ -75,6 +82,7 @@ def cluster(supervisor: Supervisor, tmp_path: Path) -> Iterator[KraftCluster]:
         brokers=(1,),
         listener=listener,
         format_arguments=users,
+        properties={"delegation.token.secret.key": "of-the-tokens"},
         name="secured",
     )
     cluster.start()
@@ -144,8 +152,49 @@ def grant(admin: AdminClient, principal: str, operation: AclOperation) -> None:
         future.result(30)
 
 
-def plant(admin: AdminClient) -> dict[str, bytes]:
-    """Write secrets into the metadata log, and at last a topic; return what must not be found anywhere, by what it is."""
+TOKEN_REQUEST = Message(38, (3, 3), 2, (
+    Field("owner_principal_type", "string", is_nullable=True),
+    Field("owner_principal_name", "string", is_nullable=True),
+    Field("renewers", "[]CreatableRenewers", fields=(
+        Field("principal_type", "string"),
+        Field("principal_name", "string"),
+    )),
+    Field("max_lifetime_ms", "int64"),
+))  # fmt: skip
+TOKEN_RESPONSE = Message(38, (3, 3), 2, (
+    Field("error_code", "int16"),
+    *(Field(f"{who}_{what}", "string") for who in ("principal", "requester") for what in ("type", "name")),
+    *(Field(f"{what}_timestamp_ms", "int64") for what in ("issue", "expiry", "max")),
+    Field("token_id", "string"),
+    Field("hmac", "bytes"),
+    Field("throttle_time_ms", "int32"),
+))  # fmt: skip
+"""CreateDelegationToken, which the product does not know."""
+
+
+def create_token(
+    cluster: KraftCluster, ca: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """Create a delegation token at the controller, which a client of the broker's listener here may not."""
+    monkeypatch.setitem(MESSAGES, "CreateDelegationTokenRequest", TOKEN_REQUEST)
+    monkeypatch.setitem(MESSAGES, "CreateDelegationTokenResponse", TOKEN_RESPONSE)
+    access = Access(None, Tls(ca), Credentials("SCRAM-SHA-512", NODES, NODES_PASSWORD))
+    endpoint = ControllerEndpoint(HOST, cluster.quorum.ports[3001])
+    with closing(ControllerConnection(endpoint, access)) as connection:
+        connection.versions["CreateDelegationToken"] = 3
+        owner = {"owner_principal_type": None, "owner_principal_name": None}
+        token = connection.call(
+            "CreateDelegationToken", {**owner, "renewers": [], "max_lifetime_ms": -1}
+        )
+    assert token["error_code"] == 0
+    return dict(token)
+
+
+def plant(admin: AdminClient, token: dict[str, Any]) -> dict[str, bytes]:
+    """Write secrets into the metadata log, and at last a topic; return what must not be found anywhere, by what it is.
+
+    The token is there already: its id is in the log, the secret that is made of it is not.
+    """
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     upsertion = UserScramCredentialUpsertion(ALICE, info, ALICE_PASSWORD, SALT)
     for future in admin.alter_user_scram_credentials([upsertion]).values():
@@ -170,6 +219,7 @@ def plant(admin: AdminClient) -> dict[str, bytes]:
         "SCRAM ServerKey": hmac.digest(salted, b"Server Key", "sha256"),
         "principal of an ACL": GRANTED_TO.encode(),
         "keystore password": STORE_PASSWORD.encode(),
+        "id of a delegation token": token["token_id"].encode(),
     }
 
 
@@ -292,6 +342,7 @@ def test_each_mistake_is_one_clear_line_and_no_secret_leaves_the_watcher(
     pipeline_broker: KraftBroker,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Wrong password, CA, cluster id and rights, then the whole pipeline: figures are live, and every byte is searched."""
     settings = settings_for(cluster, pipeline_broker, tmp_path / "ca.pem")
@@ -326,7 +377,7 @@ def test_each_mistake_is_one_clear_line_and_no_secret_leaves_the_watcher(
         assert main(["what-if", "--exporter", url, "--check"]) == 6, "the only voter"
         assert "needs DESCRIBE on Cluster" in capsys.readouterr().out
         grant(admin, f"User:{WATCHER}", AclOperation.DESCRIBE)
-        secrets = plant(admin)
+        secrets = plant(admin, create_token(cluster, tmp_path / "ca.pem", monkeypatch))
         api = f"{url}/api/v1/clusters/up"
         wait_until(
             lambda: httpx.get(f"{api}/what-if?each=controller", timeout=30).json(),
