@@ -28,6 +28,7 @@ PACKAGES = (
     "controller_model",
     "exporter",
     "kcm",
+    "kraft_source",
     "pipeline",
     "source_log",
     "streaming",
