@@ -235,20 +235,18 @@ def forms(secret: bytes) -> set[bytes]:
 
 
 def topics_bytes(settings: KraftSettings) -> dict[str, bytes]:
-    """Return all that the three topics hold, keys and headers as well."""
+    """Return all that the three topics hold up to now, keys and headers as well."""
     consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": "s"})
-    found = {}
+    found: dict[str, bytes] = {}
     for kind in ("changes", "views", "events"):
         topic = f"{settings.topic_prefix}.{kind}"
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        consumer.assign([TopicPartition(topic, 0, 0)])
         parts: list[bytes] = []
-        while (message := consumer.poll(2)) is not None and message.error() is None:
-            parts += [
-                message.key() or b"",
-                message.value() or b"",
-                repr(message.headers()).encode(),
-            ]
+        while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
+            if (message := consumer.poll(2)) is not None and message.error() is None:
+                headers = repr(message.headers()).encode()
+                parts += [message.key() or b"", message.value() or b"", headers]
         found[topic] = b"\n".join(parts)
         assert len(found[topic]) > 100, topic
     consumer.close()
