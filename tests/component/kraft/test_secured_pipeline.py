@@ -57,7 +57,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = [
     NEEDS_OPENSSL,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
+    pytest.mark.full,
     pytest.mark.usefixtures("no_settings_of_the_machine"),
 ]
 
