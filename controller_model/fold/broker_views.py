@@ -4,10 +4,11 @@ The rule: a view depends on figures of its own broker, which a change marks as t
 that all brokers share. While the basis stays the same, only touched brokers are examined; else all are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from controller_model.insight.quorum_loss import safe_alone
 from controller_model.kafka.coordinators import COORDINATOR_OF
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
@@ -45,6 +46,8 @@ class _Basis(NamedTuple):
     """Of what would break (`LossJudge.basis`)."""
     hidden: frozenset[Capability]
     coordinators: frozenset[str]
+    controllers: tuple[tuple[int, bool | None], ...]
+    """Whether each controller alone may be lost (`insight.quorum_loss.safe_alone`)."""
 
 
 class BrokerViews:
@@ -59,6 +62,14 @@ class BrokerViews:
         self._digests: dict[int, int] = {}
         self._digest = 0
         """The XOR of the digests (`view_digest`) of all views."""
+        self._safe_to_stop: dict[int, bool | None] = {}
+        """Of each registered broker that is not fenced, whether it can stop."""
+
+    def controllers_safe_to_stop(self) -> dict[int, bool]:
+        """Return for each controller whether it can stop, as the broker that it may be as well; call it after `changed`."""
+        alone = () if self._basis is None else self._basis.controllers
+        judged = ((each, self._safe_to_stop.get(each, safe)) for each, safe in alone)
+        return {each: safe for each, safe in judged if safe is not None}
 
     def changed(
         self, control: ControlPlane, as_of: AsOf, source: Source
@@ -78,7 +89,9 @@ class BrokerViews:
             judged=judge.basis,
             hidden=frozenset(control.log.view.hidden),
             coordinators=frozenset(control.coordinators),
+            controllers=tuple(safe_alone(control.quorum).items()),
         )
+        controllers = dict(basis.controllers)
         touched: AbstractSet[int] = control.touched
         if basis != self._basis or control is not self._control:
             # For another value of the same cluster it is not known what was touched.
@@ -88,6 +101,7 @@ class BrokerViews:
         for broker in sorted(touched):
             before = self._digests.pop(broker, None)
             self._digest ^= before or 0
+            self._safe_to_stop.pop(broker, None)
             if broker not in control.brokers and broker not in totals.replicas:
                 if before is not None:
                     # It was assigned but never registered, and is no longer assigned.
@@ -96,8 +110,19 @@ class BrokerViews:
                 continue
             state = source.broker_state(control, broker)
             view = visible_broker(
-                _view(control, broker, as_of, judge, share, state=state), basis.hidden
+                _view(
+                    control,
+                    broker,
+                    as_of,
+                    judge,
+                    share=share,
+                    controllers=controllers,
+                    state=state,
+                ),
+                basis.hidden,
             )
+            if view.record.live:
+                self._safe_to_stop[broker] = view.safe_to_stop
             value = encode_view(view)
             digest = view_digest(value, as_of)
             self._digests[broker] = digest
@@ -113,8 +138,9 @@ def _view(
     broker: int,
     as_of: AsOf,
     judge: figures.LossJudge,
-    share: float,
     *,
+    share: float,
+    controllers: Mapping[int, bool | None],
     state: str | None,
 ) -> BrokerView:
     totals = control.totals
@@ -142,6 +168,7 @@ def _view(
         breaks_if_lost=lost.breaks,
         min_isr_unknown_if_lost=lost.min_isr_unknown,
         more_if_lost=None in lost,
+        quorum_keeps_majority=controllers.get(broker, True),
         inferred_state=state,
         coordinated={
             COORDINATOR_OF[topic].value: leaders.get(broker, 0)

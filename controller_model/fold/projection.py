@@ -89,7 +89,8 @@ def project(
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
-    view = _cluster_view(state, inferred, as_of, folded_at)
+    safe = sent.brokers.controllers_safe_to_stop()
+    view = _cluster_view(state, inferred, as_of, folded_at, safe)
     yield Projected(cluster_key(control.cluster), view, encode_view(view))
 
 
@@ -224,7 +225,11 @@ def _topic_view(
 
 
 def _cluster_view(
-    state: ClusterState, inferred: Inferred, as_of: AsOf, folded_at: int
+    state: ClusterState,
+    inferred: Inferred,
+    as_of: AsOf,
+    folded_at: int,
+    controllers_safe_to_stop: dict[int, bool],
 ) -> ClusterView:
     control = state.control
     log = control.log
@@ -265,5 +270,6 @@ def _cluster_view(
         unreadable_controller=inferred.unreadable_controller,
         views_digest=digest_text(control.published.digest),
         quorum=control.quorum,
+        controllers_safe_to_stop=controllers_safe_to_stop,
     )
     return visible_cluster(view)

@@ -65,7 +65,7 @@ def apply_quorum(state: ClusterState, fact: QuorumIs) -> list[AnyEvent]:
         quorum.leader, quorum.leader_epoch = fact.leader, fact.leader_epoch
     if fact.high_watermark is not None and fact.high_watermark > (quorum.high_watermark or -1):
         quorum.high_watermark, quorum.high_watermark_since = fact.high_watermark, fact.stamp.at
-    quorum.sample = fact.sample or quorum.sample
+    quorum.sample, quorum.is_sampled = fact.sample or quorum.sample, fact.sample is not None
     if fact.snapshot_end is not None:
         quorum.snapshot_end, quorum.snapshot_at = fact.snapshot_end, fact.snapshot_at
     quorum.unreachable_since = fact.unreachable_since

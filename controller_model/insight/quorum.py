@@ -17,14 +17,16 @@ STANDSTILL_MS = 10_000
 """The active controller appends a no-op every 500 ms (metadata.max.idle.interval.ms), and a leader whose voters do not
 follow resigns after 1.5 times controller.quorum.fetch.timeout.ms (LeaderState.timeUntilCheckQuorumExpires): 3 s."""
 
-FOLLOWS_MS = 10_000
-"""A voter that was caught up so recently counts for the majority: it needs two fetches to be again."""
-
 LEAST_WITH_MARGIN = 3
 """Voters of the smallest quorum that goes on without one of them."""
 
 OBSERVER_SESSION_MS = 300_000
 """For so long the leader remembers an observer that does not fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
+
+_NOT_ASKED = (
+    "no answer to DescribeQuorum has come: the watcher needs DESCRIBE on Cluster (kcm doctor "
+    "--controllers says what is missing)"
+)
 
 GONE_MS = 86_400_000
 """A broker that has been fenced for a day is not being restarted."""
@@ -51,12 +53,24 @@ class Lags(msgspec.Struct, frozen=True):
 
 
 def current_sample(quorum: QuorumView) -> QuorumSample | None:
-    """Return the last answer to DescribeQuorum while the leader that gave it leads; None: it is of the past."""
+    """Return the last answer to DescribeQuorum while it is of now; None: none came, or it is of the past."""
+    return None if why_past(quorum) else quorum.sample
+
+
+def why_past(quorum: QuorumView) -> str | None:
+    """Return why there is no answer to DescribeQuorum that is of now, in words; None: there is one."""
     sample = quorum.sample
-    if sample is None or quorum.unreachable_since is not None:
-        return None
-    is_current = (sample.leader, sample.epoch) == (quorum.leader, quorum.leader_epoch)
-    return sample if is_current else None
+    if quorum.unreachable_since is not None:
+        return "no controller answers the watcher"
+    if sample is None:
+        return _NOT_ASKED
+    if not quorum.is_sampled:
+        return "the last answer to DescribeQuorum is too old"
+    if (sample.leader, sample.epoch) != (quorum.leader, quorum.leader_epoch):
+        return f"the last answer to DescribeQuorum is of the leader of epoch {sample.epoch}, which is past"
+    if quorum.epoch not in {None, sample.epoch}:
+        return f"the last answer to DescribeQuorum is of epoch {sample.epoch}, and the log holds epoch {quorum.epoch}"
+    return None
 
 
 def lags(view: ClusterView) -> Lags:
@@ -103,12 +117,7 @@ def spare_voters(view: ClusterView) -> int | None:
     sample = None if quorum is None else current_sample(quorum)
     if sample is None:
         return None
-    following = sum(
-        each.replica_id == sample.leader
-        or (each.last_caught_up_at is not None and sample.at - each.last_caught_up_at <= FOLLOWS_MS)
-        for each in sample.voters
-    )
-    return max(0, following - (len(sample.voters) // 2 + 1))
+    return max(0, len(sample.caught_up) - (len(sample.voters) // 2 + 1))
 
 
 def commits_have_stopped(quorum: QuorumView) -> bool | None:

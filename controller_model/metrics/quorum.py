@@ -122,4 +122,12 @@ QUORUM: Table[ClusterView] = {
         "cluster, absent while the leader does not answer, and outside KRaft.",
         lambda lag: seconds(lag.ms),
     ),
+    "kafka_controller_safe_to_stop": Samples(
+        "Whether a controller can stop now and nothing breaks (1) or not (0), as kcm what-if --check "
+        "says, also as the broker that it may be; absent while that is not known, and outside KRaft.",
+        ("controller",),
+        lambda view: [
+            ((str(each),), int(safe)) for each, safe in view.controllers_safe_to_stop.items()
+        ],
+    ),
 }

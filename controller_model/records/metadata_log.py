@@ -22,6 +22,10 @@ METADATA_LOG_VERSION = 1
 NO_EPOCH = -1
 """The epoch before a log's first record."""
 
+CAUGHT_UP_MS = 2_000
+"""Kafka's default of controller.quorum.fetch.timeout.ms: a voter that did not hold all of the leader's log for longer does
+not follow it. One that follows fetches at least each 500 ms (KafkaRaftClient.MAX_FETCH_WAIT_MS)."""
+
 
 class MetadataBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The kept records of one batch of the metadata log, or of a part of it: they were appended together.
@@ -166,6 +170,29 @@ class QuorumSample(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     voters: tuple[QuorumReplica, ...] = ()
     observers: tuple[QuorumReplica, ...] = ()
     """Brokers, and controllers that do not vote."""
+
+    @property
+    def caught_up(self) -> frozenset[int]:
+        """The voters that held all of the leader's log within CAUGHT_UP_MS, the leader among them."""
+        return self._since(lambda each: each.last_caught_up_at)
+
+    @property
+    def fetching(self) -> frozenset[int]:
+        """The voters that fetched within CAUGHT_UP_MS: they run, and catch up if they have not."""
+        return self._since(lambda each: each.last_fetch_at)
+
+    def _since(self, time_of: Callable[[QuorumReplica], int | None]) -> frozenset[int]:
+        times = ((each.replica_id, time_of(each)) for each in self.voters)
+        recent = self.at - CAUGHT_UP_MS
+        return frozenset(each for each, at in times if at is not None and at >= recent)
+
+    def lag_of(self, replica: QuorumReplica) -> int | None:
+        """Return how many records a replica's log lacks; None: not known."""
+        ends = (each.log_end_offset for each in self.voters if each.replica_id == self.leader)
+        end = next(ends, -1)
+        # -1 is how Kafka says that it does not know an offset.
+        is_unknown = min(replica.log_end_offset, end) < 0
+        return None if is_unknown else max(0, end - replica.log_end_offset)
 
 
 class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"):

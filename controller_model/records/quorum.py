@@ -52,6 +52,8 @@ class QuorumView(msgspec.Struct, kw_only=True):
     """As the log states it (ZkMigrationState); None: it does not."""
     sample: QuorumSample | None = None
     """The last answer to DescribeQuorum; None: none came, or it may not be asked."""
+    is_sampled: bool = False
+    """Whether the watcher's last heartbeat held an answer of now: without one, `sample` is of the past."""
     snapshot_end: int | None = None
     snapshot_at: int | None = None
     """The newest snapshot that a controller offers: its end, and the time of its last record."""

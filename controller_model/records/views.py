@@ -361,6 +361,9 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     views have another digest lacks some, or has older ones. None: nothing can be compared."""
     quorum: QuorumView | None = None
     """The quorum and what the metadata log states of the cluster; None: it is not a KRaft cluster."""
+    controllers_safe_to_stop: dict[int, bool] = {}
+    """Whether each controller of a KRaft cluster can stop now and nothing breaks; one that is a broker as well is judged as
+    both. Those of which it is not known are not in it."""
 
     @property
     def has_zookeeper(self) -> bool:
@@ -450,6 +453,9 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """min.insync.replicas of some of its partitions is not known."""
     more_if_lost: bool = False
     """More may break than is counted: a count is not known, or some znodes are denied."""
+    quorum_keeps_majority: bool | None = True
+    """Whether its loss is safe for the quorum of a KRaft cluster (`insight.quorum_loss`): it is no controller, or one that
+    may be lost. None: not known."""
 
     @property
     def safe_to_stop(self) -> bool | None:
@@ -465,9 +471,9 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
             self.stranded_if_lost,
             self.unclean_if_lost,
         )
-        if self.breaks_if_lost or any(counts):
+        if self.breaks_if_lost or any(counts) or self.quorum_keeps_majority is False:
             return False
-        return None if self.more_if_lost else True
+        return None if self.more_if_lost or self.quorum_keeps_majority is None else True
 
 
 TOPIC_COLUMNS = (

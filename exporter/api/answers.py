@@ -14,6 +14,7 @@ from msgspec import Meta
 from controller_model.insight.flapping import BlamedBroker, FlappingPartition
 from controller_model.insight.loss import StopRisk
 from controller_model.insight.pending_writes import PendingWrite
+from controller_model.insight.quorum_loss import QuorumLoss, QuorumState
 from controller_model.insight.rebalance import AutoRebalance, Blocked, BrokerElections
 from controller_model.records.completeness import Completeness
 from controller_model.records.incidents import Incident
@@ -237,7 +238,7 @@ class BrokerShare(Answer, frozen=True, kw_only=True):
 
 
 class LossAnswer(Answer, frozen=True, kw_only=True):
-    """What the loss of brokers would do."""
+    """What the loss of brokers and controllers would do."""
 
     brokers: list[int]
     racks: list[str]
@@ -260,12 +261,17 @@ class LossAnswer(Answer, frozen=True, kw_only=True):
         ]
         | None
     )
+    quorum: (
+        Annotated[QuorumLoss, Meta(description="Null: no controller of a KRaft quorum is lost.")]
+        | None
+    )
 
 
 class WhatIf(Answer, frozen=True, kw_only=True):
-    """What would break if brokers were lost now."""
+    """What would break if brokers, or controllers of a KRaft quorum, were lost now."""
 
     losses: list[LossAnswer]
+    quorum: Annotated[QuorumState, Meta(description="Null: not a KRaft cluster.")] | None
     pair_count: (
         Annotated[int, Meta(description="Pairs that break more together than apart.")] | None
     )

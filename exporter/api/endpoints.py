@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from controller_model.insight.pending_writes import list_pending_writes
+from controller_model.insight.quorum_loss import QuorumState, quorum_state
 from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.insight.unseen import unseen
 from controller_model.records import visibility
@@ -37,11 +38,14 @@ from exporter.api.answers import (
 from exporter.api.insight_answers import (
     LOSS_OF_EACH,
     loss_of,
+    loss_of_each_controller,
+    of_controllers_only,
     read_chunk_cursor,
     rebalance_of,
     recommendation_of,
     recommendations_answer,
     safe_to_stop,
+    with_quorum,
 )
 from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
 from exporter.api.openapi import document
@@ -281,24 +285,56 @@ class ApiPages:
         return Insight(min(found.as_of, check.as_of), answer)
 
     async def what_if(self, asked: Asked) -> Insight:
-        """Return what would break if brokers were lost now."""
+        """Return what would break if brokers, or controllers of a KRaft quorum, were lost now."""
         snapshot, query = asked.snapshot, asked.query
         _require(snapshot, visibility.LOSSES)
         brokers, racks = query.all("lose_broker"), query.all("lose_rack")
-        each = query.one("each")
-        if bool(brokers or racks) == bool(each):
-            raise refuse("lose_broker", "say what is lost: `lose_broker`, `lose_rack`, or `each`")
+        controllers, each, margin = (
+            query.all("lose_controller"),
+            query.one("each"),
+            query.one("margin"),
+        )
+        if bool(brokers or racks or controllers) == bool(each):
+            names = "`lose_broker`, `lose_rack`, `lose_controller`, or `each`"
+            raise refuse("lose_broker", f"say what is lost: {names}")
         _check_known("lose_broker", brokers, snapshot.brokers, _NO_BROKER)
         known_racks = sorted(
             {b.record.rack for b in snapshot.brokers.values() if b.record.rack is not None}
         )
         _check_known("lose_rack", racks, known_racks, "no broker is in rack {!r}")
+        quorum = None if snapshot.view.quorum is None else quorum_state(snapshot.view.quorum)
+        known_controllers = () if quorum is None else sorted(quorum.ids)
+        _check_known("lose_controller", controllers, known_controllers, "no controller {} is known")
         if each is not None:
-            return await self._insight(asked, ("each", each), LOSS_OF_EACH[each])
+            return await self._loss_of_each(asked, each, quorum, margin)
         in_racks = {b.id for b in snapshot.brokers.values() if b.record.rack in racks}
         lost, named = in_racks.union(brokers), sorted(set(racks))
-        question = ("lose", frozenset(lost), tuple(named))
-        return await self._insight(asked, question, lambda s, f: loss_of(s, f, lost, named))
+        lost.update(snapshot.brokers.keys() & controllers)
+        found = Insight(snapshot.view.as_of, of_controllers_only())
+        if lost:
+            question = ("lose", frozenset(lost), tuple(named))
+            found = await self._insight(asked, question, lambda s, f: loss_of(s, f, lost, named))
+        if quorum is None:
+            return found
+        return found._replace(result=with_quorum(found.result, quorum, controllers, margin=margin))
+
+    async def _loss_of_each(
+        self, asked: Asked, each: str, quorum: QuorumState | None, margin: int
+    ) -> Insight:
+        of_nodes = each in {"node", "controller"}
+        if each == "controller" and quorum is None:
+            raise refuse("each", "the cluster has no quorum: its controllers are its brokers")
+        kind = "broker" if of_nodes else each
+        found = await self._insight(asked, ("each", kind), LOSS_OF_EACH[kind])
+        if quorum is None:
+            return found
+        if not of_nodes:
+            return found._replace(result=with_quorum(found.result, quorum, margin=margin))
+        return found._replace(
+            result=loss_of_each_controller(
+                found.result, quorum, margin=margin, with_brokers=each == "node"
+            )
+        )
 
     async def rehearsal(self, asked: Asked) -> Insight:
         """Return what the controller would do in each step of a rehearsal."""

@@ -8,9 +8,12 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from controller_model.insight.commands import kafka_election
 from controller_model.insight.loss import Loss, StopRisk, lose, lose_each, lose_groups, safety
 from controller_model.insight.pairs import lose_pairs
+from controller_model.insight.quorum_loss import QuorumLoss, QuorumState, lose_controllers
 from controller_model.insight.rebalance import (
     AutoRebalance,
     Blocked,
@@ -161,14 +164,13 @@ def loss_of(
 ) -> WhatIf:
     """Return what the loss of all these brokers at once would do; `racks` names the racks among them."""
     loss = lose(snapshot.all_partitions(), facts, brokers)
-    return WhatIf(losses=[loss_answer(loss, facts, brokers, racks=racks)], pair_count=None)
+    return _what_if([loss_answer(loss, facts, brokers, racks=racks)])
 
 
 def loss_of_each_broker(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return what the loss of each live broker alone would do."""
     found = lose_each(snapshot.all_partitions(), facts)
-    losses = [loss_answer(loss, facts, (broker,)) for broker, loss in found.items()]
-    return WhatIf(losses=losses, pair_count=None)
+    return _what_if([loss_answer(loss, facts, (broker,)) for broker, loss in found.items()])
 
 
 def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
@@ -176,8 +178,7 @@ def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     racks = sorted({rack for b in facts.live if (rack := facts.racks.get(b)) is not None})
     in_rack = {rack: facts.in_rack(rack) for rack in racks}
     found = lose_groups(snapshot.all_partitions(), facts, in_rack)
-    losses = [loss_answer(loss, facts, in_rack[r], racks=[r]) for r, loss in found.items()]
-    return WhatIf(losses=losses, pair_count=None)
+    return _what_if([loss_answer(loss, facts, in_rack[r], racks=[r]) for r, loss in found.items()])
 
 
 def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
@@ -197,10 +198,76 @@ def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
         )
         for pair in found.worst
     ]
-    return WhatIf(losses=losses, pair_count=found.count)
+    return _what_if(losses, found.count)
+
+
+def _what_if(losses: list[LossAnswer], pair_count: int | None = None) -> WhatIf:
+    return WhatIf(losses=losses, pair_count=pair_count, quorum=None)
 
 
 LOSS_OF_EACH = {"broker": loss_of_each_broker, "rack": loss_of_each_rack, "pair": loss_of_each_pair}
+
+
+def with_quorum(
+    found: WhatIf, state: QuorumState, controllers: Collection[int] = (), *, margin: int
+) -> WhatIf:
+    """Return an answer about brokers together with what each loss does to the quorum.
+
+    A broker that is a controller, too, is lost as both; `controllers` are lost besides.
+    """
+    losses = []
+    for loss in found.losses:
+        lost = state.ids.intersection({*loss.brokers, *controllers})
+        losses.append(
+            _with_quorum_loss(loss, lose_controllers(state, lost, margin=margin)) if lost else loss
+        )
+    return msgspec.structs.replace(found, losses=losses, quorum=state)
+
+
+def _with_quorum_loss(loss: LossAnswer, quorum: QuorumLoss) -> LossAnswer:
+    """Return a loss that is safe only if it is for the partitions and for the quorum."""
+    reasons = [each for each in loss.reasons if each.risk is not StopRisk.NOT_LIVE]
+    is_broker = len(reasons) == len(loss.reasons)
+    both = {quorum.safe, loss.safe} if is_broker else {quorum.safe}
+    safe = False if False in both else (None if None in both else True)
+    return msgspec.structs.replace(loss, safe=safe, reasons=reasons, quorum=quorum)
+
+
+def of_controllers_only() -> WhatIf:
+    """Return the answer for nodes that are no brokers: no partition is harmed."""
+    nothing = LossAnswer(
+        brokers=[],
+        racks=[],
+        safe=True,
+        reasons=[],
+        notes=(),
+        offline=0,
+        stranded=0,
+        under_min_isr=0,
+        min_isr_unknown=0,
+        unclean=0,
+        leaders_moved=[],
+        leaders_after=[],
+        beyond_members=None,
+        quorum=None,
+    )
+    return _what_if([nothing])
+
+
+def loss_of_each_controller(
+    of_brokers: WhatIf, state: QuorumState, *, margin: int, with_brokers: bool
+) -> WhatIf:
+    """Return what the loss of each controller alone would do, by the answer for each broker; with all brokers, if wanted."""
+    both = {each for loss in of_brokers.losses for each in loss.brokers}
+    losses = [
+        loss
+        for loss in with_quorum(of_brokers, state, margin=margin).losses
+        if with_brokers or loss.quorum is not None
+    ]
+    for controller in sorted(state.ids - both):
+        alone = with_quorum(of_controllers_only(), state, (controller,), margin=margin)
+        losses += alone.losses
+    return WhatIf(losses=losses, pair_count=None, quorum=state)
 
 
 def loss_answer(
@@ -235,6 +302,7 @@ def loss_answer(
         leaders_moved=_shares(loss.moved),
         leaders_after=_shares(loss.leaders_after),
         beyond_members=beyond_members,
+        quorum=None,
     )
 
 
@@ -243,6 +311,13 @@ MORE_MAY_BREAK = (
     "min.insync.replicas, or some of the cluster cannot be seen"
 )
 
+
+QUORUM_BREAKS = "it is a controller, too, and the quorum would have no majority without it"
+
+QUORUM_NOT_KNOWN = (
+    "it is a controller, too, and it is not known which of the others are caught up (kcm what-if "
+    "says why)"
+)
 
 MIN_ISR_NOT_KNOWN = (
     "min.insync.replicas is not known: it is set in the brokers' own files (setting "
@@ -257,8 +332,12 @@ def safe_to_stop(broker: BrokerView) -> StopSafety:
             safe=None, why="not registered", offline=0, under_min_isr=0, stranded=0, unclean=0
         )
     why = None
-    if broker.safe_to_stop is None:
+    if broker.quorum_keeps_majority is False:
+        why = QUORUM_BREAKS
+    elif broker.safe_to_stop is None:
         why = MIN_ISR_NOT_KNOWN if broker.min_isr_unknown_if_lost else MORE_MAY_BREAK
+        if not broker.more_if_lost:
+            why = QUORUM_NOT_KNOWN
     return StopSafety(
         safe=broker.safe_to_stop,
         why=why,

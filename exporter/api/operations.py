@@ -177,7 +177,7 @@ OPERATIONS = (
     ),
     _about_cluster(
         "what_if",
-        "What would break if brokers were lost now.",
+        "What would break if brokers, or controllers of a KRaft quorum, were lost now.",
         "WhatIf",
         Parameter(
             "lose_broker",
@@ -188,10 +188,25 @@ OPERATIONS = (
         ),
         Parameter("lose_rack", "All brokers of this rack are lost, too.", many=True),
         Parameter(
+            "lose_controller",
+            "This controller of a KRaft quorum is lost, too; repeated, all of them at once. A node that is broker and "
+            "controller is lost as both, whichever of them is named.",
+            is_whole=True,
+            most=2**31,
+            many=True,
+        ),
+        Parameter(
             "each",
-            "Instead: each broker, or each rack, is lost alone; or the pairs of brokers that "
-            "break more together than apart, the worst 20 of them.",
-            values=("broker", "rack", "pair"),
+            "Instead: each broker, each rack, each controller, or each node (broker or controller) is lost alone; or "
+            "the pairs of brokers that break more together than apart, the worst 20 of them.",
+            values=("broker", "rack", "controller", "node", "pair"),
+        ),
+        _whole(
+            "margin",
+            "How many voters more than a majority the quorum should have left, for its loss to be safe.",
+            0,
+            1000,
+            0,
         ),
     ),
     _about_cluster(

@@ -6,9 +6,10 @@ The field names are those of /api/v1, so that a reader of one knows the other.
 from collections.abc import Iterable
 from typing import Any
 
+from controller_model.insight.quorum_loss import lose_controllers, quorum_state
 from controller_model.insight.worst_first import trouble
 from controller_model.records.completeness import Completeness, Status
-from controller_model.records.views import Counts
+from controller_model.records.views import ClusterView, Counts
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
 from exporter.api.insight_answers import safe_to_stop
@@ -114,10 +115,22 @@ def cluster_picture(
             | {"safe_to_stop": safe_to_stop(broker)}
             for broker in snapshot.brokers.values()
         ],
+        "controllers_if_lost": _controllers_if_lost(snapshot.view),
         "events": [_event(event) for event in events],
         "elections": [_event(event) for event in elections],
         "elections_from": elections_from,
     }
+
+
+def _controllers_if_lost(view: ClusterView) -> list[Json]:
+    """Return for each controller of a KRaft cluster whether it may be stopped, and what that does to the quorum."""
+    if view.quorum is None:
+        return []
+    state, safe = quorum_state(view.quorum), view.controllers_safe_to_stop
+    return [
+        {"id": each, "safe": safe.get(each), "text": lose_controllers(state, (each,)).text}
+        for each in sorted(state.ids)
+    ]
 
 
 def _event(event: Json) -> Json:

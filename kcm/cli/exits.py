@@ -23,7 +23,7 @@ NOT_CONFIRMED = 7
 STOPPED = 8
 """A command stopped before all was done, and printed what was done and what was not."""
 NOT_KNOWN = 9
-"""`kcm what-if --check` found by live figures that nothing would break, but min.insync.replicas is not known."""
+"""`kcm what-if --check` found no harm by live figures, but min.insync.replicas, or how far controllers are, is not known."""
 NOTHING_TO_ELECT = 10
 """`kcm recommend --json` or `--output`: no partition can be elected now; there is no election to run."""
 INTERRUPTED = 130

@@ -1,6 +1,6 @@
 """`kcm doctor`: check that everything the monitor needs is there and works.
 
-It only reads. It changes nothing in ZooKeeper, in Kafka or on disk. All checks run at
+It only reads. It changes nothing in ZooKeeper, at controllers, in Kafka or on disk. All checks run at
 once, each with a time limit, and each says what to do.
 """
 
@@ -20,6 +20,7 @@ from kcm.cli.options import Options, with_options
 from kcm.cli.parts import AllSettings, load_all
 from kcm.cli.text import printable
 from kcm.doctor.broker_files import IN_KRAFT, check_broker_files
+from kcm.doctor.controllers import check_controller, check_quorum
 from kcm.doctor.exporter import ANSWER_S, ask_ready, check_exporter
 from kcm.doctor.findings import Check, ClusterFindings, Finding, Level, fail, run_checks, unknown
 from kcm.doctor.kafka import ABOUT, NO_TOPIC, check_kafka, same_cluster, shown_cluster
@@ -27,6 +28,7 @@ from kcm.doctor.machine import check_machine
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import AsJson, Exporter, HttpConfigFile, print_json, printing
 from kraft_source.config import KraftSettings
+from kraft_source.wire.messages import ControllerEndpoint
 from pipeline.runtime import KcmError, UnreachableError
 from pipeline.topics import topic_names
 from streaming.config import StreamSettings
@@ -45,6 +47,11 @@ _NAMES = (
     "zk_tls_cert",
     "zk_tls_key",
     "zk_tls_key_password",
+    *(
+        name
+        for name in KraftSettings.model_fields
+        if name == "controllers" or name.startswith("controller_")
+    ),
     "bootstrap_servers",
     "kafka_properties",
     "secrets_dir",
@@ -64,11 +71,13 @@ ClusterId: TypeAlias = Future[str | None]
 
 @with_options(
     WatchSettings,
+    KraftSettings,
     StreamSettings,
     only=_NAMES,
     defaults={
+        "controllers": "",
         "bootstrap_servers": "what the exporter reads, else 127.0.0.1:9092; must be given with "
-        "kafka_properties"
+        "kafka_properties",
     },
 )
 def doctor(
@@ -85,7 +94,7 @@ def doctor(
 ) -> int:
     """Check everything that the monitor needs, one line per check; it changes nothing.
 
-    Examples: kcm doctor, kcm doctor --zookeeper zk1:2181/kafka --bootstrap-servers k1:9092, kcm doctor --json | jq
+    Examples: kcm doctor, kcm doctor --zookeeper zk1:2181/kafka --bootstrap-servers k1:9092, kcm doctor --controllers c1:9093,c2:9093
 
     With --bootstrap-servers of a watched cluster it reads the settings in its brokers' configuration files, and prints what to set in the
     monitor. A line is ok, warn (a person should check it), fail (figures are wrong, late or missing because of it), or - (not measured, and
@@ -133,7 +142,7 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
         ),
         "apart": lambda: [same_cluster(*_known(watched, own, ends_at_s=ends_at_s))],
         "exporter": lambda: check_exporter(api),
-        "same cluster": lambda: _same(api, watched, ends_at_s),
+        "same cluster": lambda: _same(api, settings.watch, watched, ends_at_s),
         "brokers' files": lambda: _broker_files(api, settings, watched, own, ends_at_s),
     }
 
@@ -141,10 +150,17 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
 def _source_checks(
     settings: WatchSettings | KraftSettings, watched: ClusterId, within_s: float
 ) -> dict[str, Check]:
-    """Return a check for each ZooKeeper server, so that one that is down delays no other, and one for the ensemble."""
+    """Return a check for each server or controller, so that one that is down delays no other, and one for all of them."""
     if isinstance(settings, KraftSettings):
-        watched.set_result(settings.controller_cluster_id or None)
-        return {}
+        kraft = settings
+
+        def controller(endpoint: ControllerEndpoint) -> Check:
+            return lambda: [check_controller(kraft, endpoint)]
+
+        return {
+            **{f"controller {endpoint}": controller(endpoint) for endpoint in kraft.endpoints},
+            "quorum": lambda: _found(lambda: check_quorum(kraft), watched),
+        }
     if importlib.util.find_spec("kazoo") is None:
         watched.set_result(None)
         return {"zookeeper": lambda: [unknown("zookeeper", _NO_CLIENT)]}
@@ -193,7 +209,7 @@ def clusters_of(
 ) -> dict[str, dict[str, int | None]]:
     """Return the names under which a Kafka is watched, each with the settings that concern its brokers.
 
-    `watched` is the id of the cluster in ZooKeeper, `own` the id of the Kafka that was asked.
+    `watched` is the id of the cluster in ZooKeeper or of the controllers, `own` the id of the Kafka that was asked.
     Whether a value that the exporter does not show is set is not known.
     """
     found: dict[str, dict[str, int | None]] = {}
@@ -233,15 +249,17 @@ def _broker_files(
     return check_broker_files(settings.export, clusters)
 
 
-def _same(api: ExporterApi, watched: ClusterId, ends_at_s: float) -> Iterable[Finding]:
-    """Check that the exporter shows the same cluster whose ZooKeeper was checked."""
+def _same(
+    api: ExporterApi, source: WatchSettings | KraftSettings, watched: ClusterId, ends_at_s: float
+) -> Iterable[Finding]:
+    """Check that the exporter shows the same cluster whose ZooKeeper, or whose controllers, were checked."""
     try:
         names = api.cluster_names()
         shown = {name: api.get(cluster_path(name))["cluster_id"] for name in names}
     except KcmError:
         shown = {}  # its own check reports why
     (watched_id,) = _known(watched, ends_at_s=ends_at_s)
-    return [shown_cluster(watched_id, shown)]
+    return [shown_cluster(watched_id, shown, is_kraft=isinstance(source, KraftSettings))]
 
 
 def _check_kafka(api: ExporterApi, settings: ExportSettings, within_s: float) -> ClusterFindings:

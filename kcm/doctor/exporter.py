@@ -14,7 +14,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Status
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.text import printable
-from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from kcm.doctor.findings import Finding, Level, fail, ok, unknown, warn
 from kcm.queries.api_client import ExporterApi, Json, cluster_path
 from kcm.queries.http_config import OPTION
 from kcm.queries.options import ago, blame
@@ -105,7 +105,8 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
         when = "never" if proven is None else f"{ago(proven, now)} ago"
         yield warn(f"proof of {name}", f"last proven: {when}", "see the watcher's and fold's logs")
     else:
-        yield ok(f"proof of {name}", f"equal to the cluster {ago(proven, now)} ago")
+        source = "ZooKeeper" if answer["quorum"] is None else "the metadata log"
+        yield ok(f"proof of {name}", f"equal to {source} {ago(proven, now)} ago")
     yield _watcher(name, answer, now)
     yield _fold(name, answer, now)
     names = ("holes", "dropped_by_watcher", "unreadable", "errors")
@@ -115,7 +116,10 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
     else:
         yield ok(f"log of {name}", lost)
     yield _min_isr(name, answer)
-    yield clock_of_zookeeper(name, answer)
+    if answer["quorum"] is None:
+        yield clock_of_zookeeper(name, answer)
+    else:
+        yield _clock_of_controller(name, answer)
 
 
 def _min_isr(name: str, answer: Json) -> Finding:
@@ -130,7 +134,8 @@ def _min_isr(name: str, answer: Json) -> Finding:
             f"set min_insync_replicas ({name}=N) for the fold; kcm doctor --bootstrap-servers with "
             "brokers of that cluster reads N from them",
         )
-    source = "by ZooKeeper alone" if assumed is None else f"{assumed} where ZooKeeper holds none"
+    holder = "ZooKeeper" if answer["quorum"] is None else "the metadata log"
+    source = f"by {holder} alone" if assumed is None else f"{assumed} where {holder} holds none"
     return ok(about, f"min.insync.replicas is known: {source}")
 
 
@@ -174,6 +179,14 @@ def clock_of_zookeeper(name: str, answer: Json) -> Finding:
     return ok(about, f"as the watcher's: the last change was seen {later_ms} ms after its mtime")
 
 
+def _clock_of_controller(name: str, answer: Json) -> Finding:
+    """Check the active controller's clock, by which records are dated, as the exporter judges it."""
+    about = f"clock, controller of {name}"
+    if skewed := _skewed("zookeeper", answer):
+        return warn(about, skewed, "set the clocks by NTP")
+    return ok(about, "as the exporter's, as far as records of the metadata log show")
+
+
 def _exporter(url: str, ready: ExporterReadiness) -> Finding:
     reading = ready.body["reading"]
     left = reading["records_left"]
@@ -194,7 +207,9 @@ def _watcher(name: str, answer: Json, now: int) -> Finding:
     heartbeat_at = log["heartbeat_at"]
     if heartbeat_at is None:
         return fail(about, "no heartbeat yet", "start kcm watch")
-    summary = f"{printable(log['watcher'])} on {printable(log['zookeeper'] or 'no server')}"
+    quorum = answer["quorum"]
+    where = "" if quorum is not None else f" on {printable(log['zookeeper'] or 'no server')}"
+    summary = f"{printable(log['watcher'])}{where}"
     if late := _late("watcher", answer, now):
         return fail(about, f"{summary}; {late}", "read its log")
     if skewed := _skewed("watcher", answer):
@@ -204,9 +219,26 @@ def _watcher(name: str, answer: Json, now: int) -> Finding:
         unnamed = len(log["denied"][_MAX_PATHS:]) + log["denied_more"]
         more = f" and {unnamed} more" if unnamed else ""
         return warn(about, f"{summary}; not readable: {listed}{more}", "give it READ there")
-    if log["session"] != SessionState.CONNECTED:
-        return fail(about, f"{summary}; session {log['session']}", "check ZooKeeper")
+    if (lacking := _lacking(answer, now)) is not None:
+        level, text, todo = lacking
+        return Finding(level, about, f"{summary}; {text}", todo)
     return ok(about, f"{summary}, last heartbeat {ago(heartbeat_at, now)} ago")
+
+
+def _lacking(answer: Json, now: int) -> tuple[Level, str, str] | None:
+    """Return what the watcher does not get from ZooKeeper or the controllers, and what to do; None: nothing."""
+    quorum, session = answer["quorum"], answer["log"]["session"]
+    todo = "kcm doctor --controllers says why"
+    if quorum is None:
+        is_connected = session == SessionState.CONNECTED
+        return None if is_connected else (Level.FAIL, f"session {session}", "check ZooKeeper")
+    if quorum["unreachable_since"] is not None:
+        silent = ago(quorum["unreachable_since"], now)
+        return Level.FAIL, f"no controller has answered it for {silent}", todo
+    if not quorum["is_sampled"]:
+        text = "no answer to DescribeQuorum: which controllers may be stopped is not known"
+        return Level.WARN, text, todo
+    return None
 
 
 def _fold(name: str, answer: Json, now: int) -> Finding:

@@ -218,24 +218,29 @@ def same_cluster(watched: str | None, own: str | None) -> Finding:
     return ok(about, "the pipeline's Kafka is not the cluster that is watched")
 
 
-def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Finding:
-    """Check by the ids whether the exporter shows the cluster that is in ZooKeeper."""
+def shown_cluster(
+    watched: str | None, shown: Mapping[str, str | None], *, is_kraft: bool = False
+) -> Finding:
+    """Check by the ids whether the exporter shows the cluster that is in ZooKeeper, or whose controllers were checked."""
     about = "same cluster"
+    source = "these controllers" if is_kraft else "this ZooKeeper"
     if watched is None:
-        return unknown(about, "the id of the cluster in ZooKeeper (/cluster/id) is needed")
+        where = "controller_cluster_id" if is_kraft else "in ZooKeeper: /cluster/id"
+        return unknown(about, f"the cluster's id is needed ({where})")
     if not shown:
         return unknown(about, "the exporter shows no cluster, or does not answer")
     names = [name for name, id_ in shown.items() if id_ == watched]
     if names:
         listed = printable(", ".join(names))
-        return ok(about, f"the exporter shows the cluster of this ZooKeeper, as {listed}")
+        return ok(about, f"the exporter shows the cluster of {source}, as {listed}")
     if None in shown.values():
         return unknown(about, "the exporter does not know the ids of all its clusters")
     listed = printable(", ".join(f"{name} ({id_})" for name, id_ in shown.items()))
+    setting = "controllers" if is_kraft else "zookeeper"
     return fail(
         about,
-        printable(f"ZooKeeper holds cluster {watched}, the exporter shows {listed}"),
-        "correct zookeeper or --exporter; or no watcher runs for this cluster",
+        printable(f"{source}: cluster {watched}; the exporter shows {listed}"),
+        f"correct {setting} or --exporter; or no watcher runs for this cluster",
     )
 
 

@@ -177,14 +177,31 @@ class _Reader:
             return
         registrations = [_body(self._data(f"/brokers/ids/{each}")) for each in ids]
         yield _registered(ids, registrations)
+        yield from self._migration()
+
+    def _migration(self) -> Iterator[Finding]:
+        """Yield how far a migration to KRaft is; nothing without one."""
         epoch = _body(self._data("/controller")).get("kraftControllerEpoch")
-        controller = _body(self._data("/migration")).get("kraft_controller_id")
+        data = self._data("/migration")
+        migration = _body(data)
+        controller, offset = (
+            migration.get("kraft_controller_id"),
+            migration.get("kraft_metadata_offset"),
+        )
         # Kafka 3.4 and later write both with -1 before KRaft has taken over.
         if any(isinstance(number, int) and number >= 0 for number in (epoch, controller)):
+            copy = f": ZooKeeper is a copy up to offset {offset}" if isinstance(offset, int) else ""
             yield warn(
                 "migration",
-                "the cluster is being migrated to KRaft",
-                "vacancy, liveness and zombie are unknown until it has ended or was rolled back",
+                f"the cluster is being migrated to KRaft, or was{copy}",
+                "vacancy, liveness and zombie are unknown until it has ended or was rolled back; watch its controllers "
+                "under another name (kcm watch --controllers)",
+            )
+        elif data is not None:
+            yield warn(
+                "migration",
+                "a KRaft quorum has started to migrate the cluster, and has not taken over (/migration)",
+                "watch its controllers under another name (kcm watch --controllers) before the last broker is restarted",
             )
 
     def _data(self, path: str) -> bytes | None:

@@ -12,12 +12,11 @@ import typer
 
 from controller_model.history.log_replay import END, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot
-from controller_model.records.changes import ZnodeChange
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
 from kcm.cli.text import read_milliseconds, time_text
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
-from kcm.history.bundle_log import IncidentEvents, IncidentLog
+from kcm.history.bundle_log import IncidentEvents, IncidentLog, Logged
 from kcm.history.log_source import ClusterName
 from kcm.history.options import NAMES, ReplaySettings, load_replay, position_text
 from kcm.history.replay_input import Line
@@ -86,7 +85,7 @@ def _check_output(output: Path | None) -> None:
         raise UsageError(f"cannot write {output}: there is no folder {output.absolute().parent}")
 
 
-def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[ZnodeChange, ZnodeChange]:
+def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[Logged, Logged]:
     """Read the topic into the log; return the first and the last change that are kept."""
     topic = topic_names(settings.topic_prefix).changes
     with open_topic(settings, topic, cluster=log.chosen) as lines:
@@ -104,15 +103,15 @@ def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[ZnodeChange, 
     return log.first, log.last
 
 
-def _missing_from(log: IncidentLog, first: ZnodeChange, last: ZnodeChange) -> list[str]:
+def _missing_from(log: IncidentLog, first: Logged, last: Logged) -> list[str]:
     """Return the parts of the incident that the log does not hold."""
     missing = []
     if log.at_from is None:
         missing.append(f"the log begins at {time_text(first.observed_at)}, after --from")
     if not log.is_anchored:
         missing.append(
-            "the log holds no whole resync before --from: what had not changed since it begins "
-            "is not known"
+            "the log holds no whole resync (of a KRaft cluster: no snapshot) before --from: what had not changed "
+            "since it begins is not known"
         )
     if log.to_ms - last.observed_at > _QUIET_AT_MOST_MS:
         missing.append(f"the log ends at {time_text(last.observed_at)}, before --to")
@@ -124,8 +123,8 @@ def _missing_from(log: IncidentLog, first: ZnodeChange, last: ZnodeChange) -> li
 def _pack(
     settings: ReplaySettings,
     log: IncidentLog,
-    first: ZnodeChange,
-    last: ZnodeChange,
+    first: Logged,
+    last: Logged,
     output: Path | None,
 ) -> tuple[Path, Manifest]:
     topics = topic_names(settings.topic_prefix)

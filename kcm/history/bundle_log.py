@@ -2,7 +2,8 @@
 
 The rule: a resync is good when the replay of the log finds it complete and verified, and when it
 ended before the incident begins. Then the part needs no earlier record. Otherwise the part begins
-where the topic does, and the bundle says what is not known because of that.
+where the topic does, and the bundle says what is not known because of that. Of a KRaft cluster a snapshot of its metadata
+log is what a resync is, and so is the beginning of that log.
 """
 
 import tempfile
@@ -18,15 +19,26 @@ from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, decode_event, encode_event
 from controller_model.records.loose_log import LooseChange, decode_line
+from controller_model.records.metadata_log import (
+    AnyMetadataRecord,
+    MetadataSlice,
+    SnapshotFinished,
+    SnapshotStarted,
+    batch_by_batch,
+    encode_metadata,
+)
 from kcm.cli.text import time_text
 
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+
+Logged = ZnodeChange | AnyMetadataRecord
+"""A record of the log that tells of the cluster."""
 
 
 class _Part:
     """The records from one resync's start to the next one's, in a file that is deleted when closed."""
 
-    def __init__(self, first: ZnodeChange) -> None:
+    def __init__(self, first: Logged) -> None:
         self.first = first
         self.changes = 0
         self.unreadable = 0
@@ -42,7 +54,7 @@ class IncidentLog:
         self.from_ms = from_ms
         self.to_ms = to_ms
         self.replay = LogReplay(cluster)
-        self.last: ZnodeChange | None = None
+        self.last: Logged | None = None
         """The last change that was taken and not dropped."""
         self.at_from: Position | None = None
         """The position of the last change up to the beginning of the incident."""
@@ -55,7 +67,7 @@ class IncidentLog:
         """Unreadable records before the first change."""
 
     @property
-    def first(self) -> ZnodeChange | None:
+    def first(self) -> Logged | None:
         """The first change that is kept; None before any."""
         return self._parts[0].first if self._parts else None
 
@@ -95,6 +107,8 @@ class IncidentLog:
             self._add_request(record, request)
         for change in loose.changes:
             self._add_change(record, change)
+        for metadata in loose.metadata:
+            self._add_metadata(record, metadata)
         if loose.unreadable:
             self._add_unreadable(record, loose.reason)
 
@@ -139,7 +153,40 @@ class IncidentLog:
             self.at_from = change.position
             self._drop_what_is_not_needed(change)
 
-    def _begin_part(self, change: ZnodeChange) -> None:
+    def _add_metadata(self, line: bytes, record: AnyMetadataRecord) -> None:
+        """Take a record of a KRaft cluster; of a slice that passes an end of the incident, batch by batch."""
+        self.replay.clusters.add(record.cluster)
+        if record.cluster != (self.replay.cluster or record.cluster):
+            return
+        now = self.replay.state.control.now
+        is_split = any(now <= end < record.observed_at for end in (self.from_ms, self.to_ms))
+        for piece in batch_by_batch(record) if is_split else (record,):
+            if piece.observed_at > self.to_ms:
+                self.is_over = True
+            if not self.is_over:
+                self._add_piece(encode_metadata(piece) if is_split else line, piece)
+
+    def _add_piece(self, line: bytes, record: AnyMetadataRecord) -> None:
+        log = self.replay.state.control.log
+        views_from = log.views_from
+        self.replay.apply_metadata((record,))
+        control = self.replay.state.control
+        is_before = control.now <= self.from_ms
+        is_whole = isinstance(record, MetadataSlice) and record.first == 0
+        if not self._parts or (is_before and (is_whole or isinstance(record, SnapshotStarted))):
+            self._begin_part(record)
+            if is_whole:
+                self._keep_from(len(self._parts) - 1)
+        self._store_change(line)
+        self.last = record
+        if is_before:
+            self.at_from = record.position
+        is_read = isinstance(record, SnapshotFinished) and control.log.views_from != views_from
+        if is_before and is_read:
+            # Another watcher may have begun one that it did not end; the last that began is the one that was read.
+            self._keep_from(len(self._parts) - 1)
+
+    def _begin_part(self, change: Logged) -> None:
         self._parts.append(_Part(change))
         for record in self._early:
             self._write(record)
@@ -160,11 +207,15 @@ class IncidentLog:
         began = self.replay.state.control.log.views_from
         for index, part in enumerate(self._parts):
             if part.first.position == began:
-                for old in self._parts[:index]:
-                    old.file.close()
-                self._parts = self._parts[index:]
-                self.is_anchored = True
+                self._keep_from(index)
                 return
+
+    def _keep_from(self, index: int) -> None:
+        """Drop the parts before one that needs no earlier record."""
+        for old in self._parts[:index]:
+            old.file.close()
+        self._parts = self._parts[index:]
+        self.is_anchored = True
 
 
 class IncidentEvents:

@@ -196,6 +196,9 @@ def _quorum(text: Text, answer: Json, now_ms: int) -> None:
     if quorum["unreachable_since"] is not None:
         silent = lasting(quorum["unreachable_since"], now_ms)
         text.append(f"; no controller has answered{silent}", style=_BAD)
+    safe = answer["controllers_safe_to_stop"]
+    if unsafe := [int(each) for each, is_safe in safe.items() if not is_safe]:
+        text.append(f"\ncontrollers not safe to stop: {_list(unsafe)}", style=_DOUBTFUL)
 
 
 def _incident(text: Text, incidents: Json | None, now_ms: int) -> None:
@@ -340,6 +343,8 @@ def _safety(broker: Json) -> Text:
     if safety["safe"]:
         return Text("yes")
     reasons = [f"{safety[name]} {words}" for name, words in _HARM.items() if safety[name]]
+    if safety["why"]:
+        reasons.append("the quorum would have no majority")
     # Some are certain where it is not known how many.
     return Text(f"NO: {', '.join(reasons) or 'partitions would break'}", style=_DOUBTFUL)
 

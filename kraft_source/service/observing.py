@@ -38,9 +38,7 @@ class Observing:
         """`put` takes what is released; `taken` says that it was handled."""
         self._settings = settings
         self._put = put
-        self.sampler = QuorumSampler(
-            settings.heartbeat_s, time.monotonic, settings.controller_cluster_id or None
-        )
+        self.sampler = QuorumSampler(time.monotonic, settings.controller_cluster_id or None)
         self.run = 0
         self._stopping = threading.Event()
         self._slots = threading.Semaphore(MAX_WAITING)

@@ -28,8 +28,12 @@ from pipeline.runtime import KcmError
 TIMEOUT_S = 2.0
 """How long the log may have to wait for this answer; a leader that is that slow is asked again next time."""
 
-RETRY_S = 1.0
-"""After a controller that does not lead."""
+INTERVAL_S = 1.0
+"""Seconds between questions: who would stop a controller by them must not see one as caught up that just went."""
+MAX_AGE_S = 10.0
+"""An answer that is older says nothing of now."""
+DENIED_RETRY_S = 10.0
+"""After a refusal, which controllers log: somebody may grant the right."""
 REFUSED_RETRY_S = 60.0
 """How often the cluster's id is asked for again: somebody may grant the right."""
 
@@ -46,20 +50,23 @@ _UNKNOWN = -1
 class QuorumSampler:
     """Samples the quorum while its leader answers, and learns the cluster's id once."""
 
-    def __init__(
-        self, interval_s: float, now: Callable[[], float], cluster_id: str | None = None
-    ) -> None:
+    def __init__(self, now: Callable[[], float], cluster_id: str | None = None) -> None:
         self.cluster_id = cluster_id
         """None: not known yet."""
         self._id_due = 0.0
-        self.sample: QuorumSample | None = None
-        """The newest one; it says itself when it was taken."""
         self.snapshot: tuple[int, int] | None = None
         """The end of the newest snapshot that a leader offers, and when its last record was appended."""
+        self._newest: tuple[QuorumSample, float] | None = None
+        """The newest answer, and when it came."""
         self._snapshot_due = 0.0
-        self._interval_s = interval_s
         self._now = now
         self._due = 0.0
+
+    @property
+    def sample(self) -> QuorumSample | None:
+        """The newest answer; None: none came within MAX_AGE_S."""
+        newest = self._newest
+        return None if newest is None or self._now() - newest[1] > MAX_AGE_S else newest[0]
 
     def ask(self, connection: ControllerConnection, leader: EpochLeader | None) -> None:
         """Ask this controller what is due; `leader`: who leads, as far as that is known.
@@ -70,20 +77,19 @@ class QuorumSampler:
         try:
             if self.cluster_id is None and now >= self._id_due:
                 self._id_due = now + REFUSED_RETRY_S
-                self._ask_cluster_id(connection)
+                self.cluster_id = ask_cluster_id(connection)
             if now >= self._due and "DescribeQuorum" in connection.versions:
-                self._due = now + self._interval_s
-                topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
-                answer = connection.call("DescribeQuorum", {"topics": [topic]}, timeout_s=TIMEOUT_S)
+                self._due = now + INTERVAL_S
+                answer = describe_quorum(connection)
                 sample = sample_of(answer)
                 if sample is not None:
-                    self.sample = sample
-                elif not answer["error_code"]:
-                    self._due = now + RETRY_S
+                    self._newest = sample, self._now()
+                elif answer["error_code"]:
+                    self._due = now + DENIED_RETRY_S
             if leader is not None and now >= self._snapshot_due:
                 self._snapshot_due = now + SNAPSHOT_INTERVAL_S
                 if not self._ask_snapshot(connection, leader.epoch):
-                    self._snapshot_due = now + RETRY_S
+                    self._snapshot_due = now + INTERVAL_S
         except (KcmError, ValueError):
             pass
 
@@ -114,13 +120,20 @@ class QuorumSampler:
         first = next(SnapshotDownload(snapshot).read(answer), None)
         return first.at if isinstance(first, SnapshotOpened) else None
 
-    def _ask_cluster_id(self, connection: ControllerConnection) -> None:
-        if "DescribeCluster" not in connection.versions:
-            return
-        request = {"endpoint_type": _CONTROLLERS}
-        answer = connection.call("DescribeCluster", request, timeout_s=TIMEOUT_S)
-        if not answer["error_code"]:
-            self.cluster_id = answer["cluster_id"] or None
+
+def ask_cluster_id(connection: ControllerConnection) -> str | None:
+    """Ask a controller for its cluster's id; None: it does not say. Raises a KcmError."""
+    if "DescribeCluster" not in connection.versions:
+        return None
+    request = {"endpoint_type": _CONTROLLERS}
+    answer = connection.call("DescribeCluster", request, timeout_s=TIMEOUT_S)
+    return None if answer["error_code"] else answer["cluster_id"] or None
+
+
+def describe_quorum(connection: ControllerConnection) -> Values:
+    """Ask a controller about the quorum; raises a KcmError."""
+    topic = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
+    return connection.call("DescribeQuorum", {"topics": [topic]}, timeout_s=TIMEOUT_S)
 
 
 def sample_of(answer: Values) -> QuorumSample | None:

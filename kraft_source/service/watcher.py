@@ -46,6 +46,8 @@ ANSWER_MS = 60_000
 """The same for a request of the fold, which begins anew with all that the metadata log holds."""
 READING_MS = 120_000
 """So long the fold may stand still while it reads a snapshot: it takes 60 s for 1,000,000 partitions."""
+NEWS_MS = 1_000
+"""The least time between heartbeats that report a change of the quorum: candidates may follow each other quickly."""
 CONTEST_MS = 60_000
 """Two histories within this time are written by watchers of two clusters under one name."""
 
@@ -68,6 +70,13 @@ class Sight(NamedTuple):
     def has_no_leader(self) -> bool:
         """Whether a voter says that the newest epoch has no leader."""
         return self.leader is not None and self.leader.id < 0
+
+    @property
+    def news(self) -> tuple[object, ...]:
+        """What is reported at once when it changes: who leads, whether anybody answers, and which voters are caught up."""
+        sample = self.quorum
+        of_sample = None if sample is None else (sample.epoch, sample.leader, sample.caught_up)
+        return self.leader, self.unreachable_since is None, of_sample
 
 
 class MetadataWatcher:
@@ -92,8 +101,8 @@ class MetadataWatcher:
         """Since when a kept record waits without a move of the log."""
         self._heartbeat_ms = heartbeat_ms
         self._heartbeat_due = now
-        self._is_vacant = False
-        """Whether a voter said at the last turn that there is no leader."""
+        self._beaten: tuple[Sight, int] | None = None
+        """What the last heartbeat reported, and when."""
         self._heard = now
         """When another watcher of this generation was heard; the past if none ever was."""
         self._moved = self._ticked = now
@@ -259,17 +268,26 @@ class MetadataWatcher:
                 self._replaced = now
         if self.leads and now - max(self._repaired, self._moved) >= SILENCE_MS:
             self._fill_hole(now)
-        # A lost quorum commits nothing: only a heartbeat shows it, and it must not wait for its time.
-        was_vacant, self._is_vacant = self._is_vacant, sight.has_no_leader
-        if now >= self._heartbeat_due or (self._is_vacant and not was_vacant):
-            self._heartbeat_due = now + self._heartbeat_ms
-            for made in self.maker.flush():
-                self._add(made, now)
-            heartbeat = self._heartbeat(sight, now)
-            if self.leads and heartbeat is not None:
-                if self._waiting and isinstance(self._waiting[-1].record, MetadataHeartbeat):
-                    self.waiting_bytes -= len(self._waiting.pop().data)
-                self._append(heartbeat, now)
+        self._beat(sight, now)
+
+    def _beat(self, sight: Sight, now: int) -> None:
+        """Write a heartbeat if one is due, or soon after what it reports has changed."""
+        if self._beaten is not None and self._beaten[0].news != sight.news:
+            before, at = self._beaten
+            # A lost quorum commits nothing: only a heartbeat shows it, and it must not wait.
+            is_lost = sight.has_no_leader and not before.has_no_leader
+            self._heartbeat_due = min(self._heartbeat_due, now if is_lost else at + NEWS_MS)
+        if now < self._heartbeat_due:
+            return
+        self._beaten = sight, now
+        self._heartbeat_due = now + self._heartbeat_ms
+        for made in self.maker.flush():
+            self._add(made, now)
+        heartbeat = self._heartbeat(sight, now)
+        if self.leads and heartbeat is not None:
+            if self._waiting and isinstance(self._waiting[-1].record, MetadataHeartbeat):
+                self.waiting_bytes -= len(self._waiting.pop().data)
+            self._append(heartbeat, now)
 
     @property
     def reconciles_at(self) -> int | None:

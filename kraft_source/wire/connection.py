@@ -112,6 +112,10 @@ class ControllerConnection:
         self._socket: socket.socket | None = None
         self.versions: dict[str, int] = {}
         """The version of each request that both sides know."""
+        self.features: dict[str, int] = {}
+        """The finalized features of the cluster and their levels, as the controller knows them."""
+        self.zk_migration_ready = False
+        """Whether the quorum takes a cluster over from ZooKeeper."""
         with self._one_line(is_setup=True):
             self._socket = self._connect()
             self._agree_on_versions()
@@ -170,6 +174,10 @@ class ControllerConnection:
         answer = self._exchange("ApiVersions", _IN_EVERY_KAFKA["ApiVersions"], ours)
         if answer["error_code"]:
             raise RefusedError(f"refuses ApiVersions ({error_name(answer['error_code'])})")
+        self.features = {
+            each["name"]: each["max_version_level"] for each in answer.get("finalized_features", ())
+        }
+        self.zk_migration_ready = answer.get("zk_migration_ready", False)
         theirs = {each["api_key"]: each for each in answer["api_keys"]}
         self.versions = dict(_IN_EVERY_KAFKA)
         for name in ("Fetch", "FetchSnapshot", "DescribeQuorum", "DescribeCluster"):
@@ -305,7 +313,8 @@ class ControllerConnection:
                 text = (
                     "no answer in time" if is_late else "it closed the connection without an answer"
                 )
-                if self._access.tls is not None and is_setup and not self._correlation_id:
+                # With TLS 1.3 a server refuses a certificate after the handshake has ended for us.
+                if self._access.tls is not None and is_setup and self._correlation_id <= 1:
                     text += f", during TLS: {_MAYBE_NO_TLS}"
                 elif self._access.credentials is None and self._correlation_id > 1 and not is_late:
                     text += ": it stops, or its listener asks for SASL"

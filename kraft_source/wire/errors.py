@@ -8,9 +8,17 @@ from enum import IntEnum
 
 from pipeline.runtime import UnreachableError
 
-CLUSTER_ACTION_COMMAND = (
-    "kafka-acls.sh --add --allow-principal User:<kcm's> --operation ClusterAction --cluster"
-)
+GIVEN_AWAY = "register brokers, vote and change partitions"
+"""What CLUSTER_ACTION on Cluster, without which nobody reads the metadata log, lets its owner do besides."""
+
+
+def acl_command(operation: str) -> str:
+    """Return the command that gives kcm's principal a right on the cluster, by Kafka's name of the operation.
+
+    >>> acl_command("Describe")
+    "kafka-acls.sh --add --allow-principal User:<kcm's> --operation Describe --cluster"
+    """
+    return f"kafka-acls.sh --add --allow-principal User:<kcm's> --operation {operation} --cluster"
 
 
 class RefusedError(UnreachableError):
@@ -61,8 +69,8 @@ NOT_A_CONTROLLER = (
 )
 _REFUSALS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "does not let us read the metadata log: our principal needs "
-    f"CLUSTER_ACTION on Cluster ({CLUSTER_ACTION_COMMAND}). Whoever has it may also register brokers, vote and "
-    "change partitions: give kcm a principal of its own, bound to its host",
+    f"CLUSTER_ACTION on Cluster ({acl_command('ClusterAction')}). Whoever has it may also {GIVEN_AWAY}: "
+    "give kcm a principal of its own, bound to its host",
     ErrorCode.INCONSISTENT_CLUSTER_ID: "belongs to another cluster than cluster_id names: correct the address or the id",
     ErrorCode.UNKNOWN_TOPIC_ID: NOT_A_CONTROLLER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NOT_A_CONTROLLER,

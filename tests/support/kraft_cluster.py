@@ -98,6 +98,7 @@ class KraftCluster:
         self.now = START_MS
         self.epoch = 0
         self.controller = -1
+        self.voters: tuple[int, ...] = (3000,)
         self.log: list[Logged] = []
         self.brokers: dict[int, Broker] = {}
         self.fences: dict[int, tuple[int, int]] = {}
@@ -149,7 +150,7 @@ class KraftCluster:
         self.candidacies += candidacies
         self.elections += 1
         self.controller = controller
-        self.write(kafka.LeaderChange(controller, self.epoch, (kafka.Voter(3000),)))
+        self.write(kafka.LeaderChange(controller, self.epoch, tuple(map(kafka.Voter, self.voters))))
 
     # Brokers.
 

@@ -40,19 +40,52 @@ def sasl_plain(users: Mapping[str, str]) -> ControllerListener:
     )
 
 
+def scram_over_tls(folder: Path, users: Mapping[str, str]) -> tuple[ControllerListener, list[str]]:
+    """Return a listener with TLS, SCRAM-SHA-512 and an authorizer, and what the storage tool must write of its users."""
+    make_authority(folder)
+    make_certificate(folder, NODES, HOST)
+    store = folder / "nodes-store.pem"
+    store.write_text((folder / "nodes.key").read_text() + (folder / "nodes.pem").read_text())
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    own = {
+        "scram-sha-512.sasl.jaas.config": (
+            f'{module} required username="{NODES}" password="{NODES_PASSWORD}";'
+        ),
+        **_stores(store, folder),
+    }
+    listener = ControllerListener(
+        "SASL_SSL",
+        {
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+            **{f"listener.name.controller.{key}": value for key, value in own.items()},
+            **authorizer(NODES),
+        },
+    )
+    written = [
+        argument
+        for user, password in {NODES: NODES_PASSWORD, **users}.items()
+        for argument in ("--add-scram", f'SCRAM-SHA-512=[name="{user}",password="{password}"]')
+    ]
+    return listener, written
+
+
+def _stores(store: Path, folder: Path) -> dict[str, str]:
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+    }
+
+
 def mutual_tls(folder: Path) -> ControllerListener:
     """Return a listener with TLS that demands a certificate of `folder`'s new authority, and an authorizer."""
     make_authority(folder)
     make_certificate(folder, NODES, HOST)
     store = folder / "nodes-store.pem"
     store.write_text((folder / "nodes.key").read_text() + (folder / "nodes.pem").read_text())
-    own = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(store),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(folder / "ca.pem"),
-        "ssl.client.auth": "required",
-    }
+    own = {**_stores(store, folder), "ssl.client.auth": "required"}
     return ControllerListener(
         "SSL",
         {

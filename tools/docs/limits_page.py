@@ -18,6 +18,7 @@ from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.insight.loss import KINDS_KEPT
 from controller_model.records import changes, incidents, recommendations
 from controller_model.records.completeness import CLOCKS_DISAGREE_MS, LATE_MS, OLDEST_LIVE_MS
+from controller_model.records.metadata_log import CAUGHT_UP_MS
 from controller_model.sources.zookeeper.pending_writes import TOPICS_LOOKED_AT
 from controller_model.sources.zookeeper.znode_kinds import PATHS_REMEMBERED
 from controller_model.state.cluster import _MAX_MOVES
@@ -31,6 +32,7 @@ from kcm.run import look_topics
 from kcm.run.health_watch import SILENT_S
 from kcm.servers import class_archive
 from kraft_source.observer import observer
+from kraft_source.service import quorum_sampler
 from kraft_source.wire import connection, messages
 from pipeline import queued_file
 from pipeline.supervised_thread import STANDSTILL_S
@@ -297,6 +299,13 @@ LIMITS: dict[str, list[Limit]] = {
             f"refuses us one in {_time(observer.REFUSED_RETRY_S * 1000)}",
             "they wait",
             f"{_UNIT}kraft_source/observer/test_observer.py::test_who_cannot_be_reached_is_asked_once_in_a_while",
+        ),
+        Limit(
+            "who of the quorum is caught up",
+            f"asked each {_time(quorum_sampler.INTERVAL_S * 1000)}; an answer holds for {_time(quorum_sampler.MAX_AGE_S * 1000)}, and while its "
+            f"leader leads; caught up within {_time(CAUGHT_UP_MS)} of it",
+            "not known, nor which controllers may be stopped",
+            f"{_UNIT}kraft_source/service/test_quorum_sampler.py::test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon",
         ),
     ],
     "Fold": [

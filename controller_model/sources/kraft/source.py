@@ -268,8 +268,15 @@ def _apply_slice(
     is_caught_up = record.high_watermark is None or record.seq >= record.high_watermark
     if record.high_watermark is not None and is_caught_up:
         stamp = Stamp(record.observed_at, log.position)
-        unreachable = quorum_of(state.control).unreachable_since
-        fact = QuorumIs(stamp, None, None, record.high_watermark, unreachable_since=unreachable)
+        held = quorum_of(state.control)
+        fact = QuorumIs(
+            stamp,
+            None,
+            None,
+            record.high_watermark,
+            held.sample if held.is_sampled else None,
+            unreachable_since=held.unreachable_since,
+        )
         handle(state, fact)
     events += _count_unknown(state, kraft, record)
     return events + _verify(state, kraft, record.observed_at, is_caught_up), is_sampled

@@ -68,6 +68,7 @@ function safety(broker) {
   if (safe.stranded) parts.push(`${number(safe.stranded)} could not come back`);
   if (safe.unclean) parts.push(`${number(safe.unclean)} would get an unclean leader`);
   if (safe.under_min_isr) parts.push(`${number(safe.under_min_isr)} would be under min ISR`);
+  if (safe.why) parts.push(safe.why);
   const why = parts.join(", ") || "partitions would break";
   return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${why}`)];
 }

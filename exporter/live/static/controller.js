@@ -77,7 +77,7 @@ const FAILOVER = {
 
 function facts(picture) {
   const { controller, pending_writes: pending, log, migration } = picture;
-  if (controller === null) return [kraft(log, migration)].filter(Boolean);
+  if (controller === null) return [kraft(log, migration), stoppable(picture)].filter(Boolean);
   const hasWork = !log.absent.includes("pending_writes");
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
@@ -100,7 +100,18 @@ function facts(picture) {
       ? fact("Writes under an old epoch", number(controller.stale_writes))
       : null,
     kraft(log, migration),
+    stoppable(picture),
   ].filter(Boolean);
+}
+
+// Which controllers may be stopped; of figures that are not of now only what would break is shown.
+function stoppable({ controllers_if_lost: controllers }) {
+  if (controllers.length === 0) return null;
+  const texts = controllers.map(({ id, safe, text }) => {
+    if (safe === false) return `${id} ✖ no: ${text}`;
+    return safe && seenUntil === null ? `${id} ✔ yes` : `${id} not known${safe ? " now" : `: ${text}`}`;
+  });
+  return fact("Safe to stop", texts.join("; "));
 }
 
 function kraft(log, migration) {

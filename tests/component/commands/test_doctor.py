@@ -192,15 +192,21 @@ def test_a_chroot_without_kafka_and_one_in_migration_are_reported(
     zk_chroot: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nothing under the chroot is a failure; a migration to KRaft is a warning."""
+    """Nothing under the chroot is a failure; a migration to KRaft is a warning, from its first sign on."""
     empty = Findings(capsys, *watched(zookeeper, f"{zk_chroot}/nope"), *nowhere())
     assert "no /brokers" in empty.of("cluster")["text"]
-    client.create("/migration", b'{"kraft_controller_id":-1}')
-    before = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere())
-    assert "migration" not in before.levels()
-    client.set("/migration", b'{"kraft_controller_id":3000}')
-    migrating = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere())
-    assert migrating.of("migration")["level"] == "warn"
+    whole = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere())
+    assert "migration" not in whole.levels()
+    for body, text in (
+        (b'{"kraft_controller_id":-1}', "has started to migrate"),
+        (b'{"kraft_controller_id":3000,"kraft_metadata_offset":140}', "copy up to offset 140"),
+    ):
+        client.ensure_path("/migration")
+        client.set("/migration", body)
+        migrating = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere()).of("migration")
+        assert migrating["level"] == "warn"
+        assert text in migrating["text"]
+        assert "kcm watch --controllers" in migrating["todo"]
 
 
 @pytest.mark.full

@@ -149,6 +149,11 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
             lambda: fold_of(published.read()).cluster.controller,
             lambda seen: seen is not None and seen.id == second.id,  # None: not known yet
         )
+        # Two of three are left: neither may stop, and the dead one breaks nothing.
+        wait_until(
+            lambda: fold_of(published.read()).cluster.controllers_safe_to_stop,
+            lambda safe: safe == {each: each == led.id for each in quorum.controllers},
+        )
 
         writing = next(each for each in watchers if each.metric("kcm_watcher_leader") == 1)
         other = next(each for each in watchers if each is not writing)
@@ -163,6 +168,10 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
         quorum.controllers[led.id].start()
         for future in admin.delete_topics(["first"]).values():
             future.result(60)
+        wait_until(
+            lambda: fold_of(published.read()).cluster.controllers_safe_to_stop,
+            lambda safe: safe == dict.fromkeys(quorum.controllers, True),
+        )
         create(admin, "last", 7)
         fold = wait_until(
             lambda: fold_of(published.read()), lambda seen: shown(seen) == truth(admin)

@@ -29,6 +29,7 @@ PACKAGES = (
     "controller_model",
     "exporter",
     "kcm",
+    "kraft_source",
     "pipeline",
     "source_log",
     "streaming",

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from controller_model.insight.quorum import (
-    FOLLOWS_MS,
     GONE_MS,
     OBSERVER_SESSION_MS,
     STANDSTILL_MS,
@@ -18,7 +17,7 @@ from controller_model.insight.quorum import (
     lags,
     spare_voters,
 )
-from controller_model.records.metadata_log import QuorumReplica, QuorumSample
+from controller_model.records.metadata_log import CAUGHT_UP_MS, QuorumReplica, QuorumSample
 from controller_model.records.quorum import QuorumView, RegisteredController
 from controller_model.records.views import ClusterView, ControllerView
 from tests.support.samples import broker_view, cluster_view
@@ -38,7 +37,13 @@ def view_of(
 ) -> ClusterView:
     """Return a KRaft cluster whose leader 1 has answered so; brokers 11 and 12 are live."""
     sample = QuorumSample(AT, 1, 7, 50, voters, observers)
-    known = {"leader": 1, "leader_epoch": 7, "high_watermark": 50, "high_watermark_since": AT}
+    known = {
+        "is_sampled": True,
+        "leader": 1,
+        "leader_epoch": 7,
+        "high_watermark": 50,
+        "high_watermark_since": AT,
+    }
     return cluster_view(
         quorum=QuorumView(**{"sample": sample} | known | fields),
         controller=ControllerView(id=1, epoch=7, elected_at=AT - LED_MS),
@@ -50,9 +55,9 @@ def view_of(
 @pytest.mark.parametrize("voters", range(1, 8))
 def test_as_many_voters_may_be_lost_as_leave_a_majority(voters: int) -> None:
     """Over every set of voters that follow: it is the largest number whose loss leaves more than half of all voters."""
-    for others in itertools.product((0, FOLLOWS_MS, FOLLOWS_MS + 1, None), repeat=voters - 1):
+    for others in itertools.product((0, CAUGHT_UP_MS, CAUGHT_UP_MS + 1, None), repeat=voters - 1):
         view = view_of(replica(1), *(replica(2 + n, ms) for n, ms in enumerate(others)))
-        following = 1 + sum(ms in {0, FOLLOWS_MS} for ms in others)
+        following = 1 + sum(ms in {0, CAUGHT_UP_MS} for ms in others)
         may_be_lost = [n for n in range(following + 1) if 2 * (following - n) > voters]
         assert spare_voters(view) == max(may_be_lost, default=0)
 
@@ -65,6 +70,8 @@ def test_what_the_leader_does_not_say_now_is_not_known() -> None:
         {"leader_epoch": 8},
         {"sample": None},
         {"unreachable_since": AT},
+        {"is_sampled": False},
+        {"epoch": 8},
     )
     for fields in past:
         view = view_of(replica(1), **fields)

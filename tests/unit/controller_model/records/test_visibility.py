@@ -23,14 +23,14 @@ from tests.support.samples import broker_view, cluster_view, log_view
 NEVER_HIDDEN = {
     *("v", "cluster", "as_of", "counters_since", "folded_at", "log", "min_isr_assumed", "quorum"),
     *("resync_wanted", "views_from", "unreadable", "unreadable_count", "unreadable_controller"),
-    *("views_digest", "brokers_known", "quorum"),
+    *("views_digest", "brokers_known", "controllers_safe_to_stop"),
 }
 """Of a cluster: what is about the log and the settings, ids that a reader needs to drop brokers that are left over, and the
 quorum, of which the metadata log hides nothing."""
 OF_THEIR_OWN = {"counts", "pending", "pending_writes", "config"}
 """Parts of which single fields are hidden, or all at once in their own way."""
 OF_BROKERS = {"v", "cluster", "as_of", "id", "record"}
-JUDGED = {"breaks_if_lost", "min_isr_unknown_if_lost", "more_if_lost"}
+JUDGED = {"breaks_if_lost", "min_isr_unknown_if_lost", "more_if_lost", "quorum_keeps_majority"}
 """Of a broker: what says that more may break, which is so while something is hidden."""
 
 

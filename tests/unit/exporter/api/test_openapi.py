@@ -24,6 +24,7 @@ _SMALL = """
     elects elections_within errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
     isr_leave_minutes isr_leaves leader_imbalance_check_interval_seconds
     leader_imbalance_per_broker_percentage pending pending_leader_writes leaderless leaders leaders_moved
+    lag_records margin margin_now standby
     log_dir_failures lost_again made matched mendable min_isr min_isr_assumed min_isr_blocks min_isr_unknown missed_elections
     missed_updates not_led_after not_led_before not_newer not_regained notifications offline
     offline_before offline_if_lost offline_last offline_peak open pair_count partition_count

@@ -9,6 +9,7 @@ import msgspec
 from controller_model.insight.thresholds import THRESHOLDS
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
+from controller_model.records.quorum import QuorumView
 from controller_model.records.views import ControllerView, Counts
 from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
@@ -78,3 +79,14 @@ def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:
     ]
     assert (picture["name"], picture["problems"], picture["elections"]) == ("prod", [], [])
     assert picture["elections_from"] == T0
+
+
+def test_a_picture_says_which_controllers_may_be_stopped() -> None:
+    """With what that does to the quorum; what is not known has no verdict, and a cluster in ZooKeeper has none to list."""
+    assert cluster_picture(snapshot(), [], [], [], T0)["controllers_if_lost"] == []
+    quorum = QuorumView(voters=(3000, 3001, 3002))
+    shown = snapshot(quorum=quorum, controllers_safe_to_stop={3000: False})
+    (first, second, _) = cluster_picture(shown, [], [], [], T0)["controllers_if_lost"]
+    assert (first["id"], first["safe"]) == (3000, False)
+    assert (second["id"], second["safe"]) == (3001, None)
+    assert "needs DESCRIBE on Cluster" in second["text"]

@@ -159,3 +159,25 @@ def test_a_clock_offset_is_reported_only_beyond_the_precision_of_http_dates(
     finding = clock_here(ahead)
     assert finding.level is level
     assert words in finding.text
+
+
+@pytest.mark.parametrize(
+    ("quorum", "level", "words"),
+    [
+        ({}, Level.OK, "last heartbeat"),
+        ({"is_sampled": False}, Level.WARN, "which controllers may be stopped is not known"),
+        ({"unreachable_since": T0 - 60_000}, Level.FAIL, "no controller has answered it for 1 min"),
+    ],
+)
+def test_a_kraft_cluster_is_told_in_its_own_words(
+    quorum: dict[str, Any], level: Level, words: str
+) -> None:
+    """The watcher has no session there, the proof is of the metadata log, and the clock is a controller's."""
+    answer = reported(session=None, zookeeper=None)
+    answer["quorum"] = {"unreachable_since": None, "is_sampled": True} | quorum
+    found = {each.about: each for each in check_figures("prod", answer, T0)}
+    assert found["watcher of prod"].level is level
+    assert words in found["watcher of prod"].text
+    assert "equal to the metadata log" in found["proof of prod"].text
+    assert found["clock, controller of prod"].level is Level.OK
+    assert not any("ookeeper" in each.about + each.text for each in found.values())

@@ -67,7 +67,7 @@ def test_a_pipeline_on_the_watched_kafka_is_a_warning() -> None:
     ("watched", "shown", "level", "words"),
     [
         ("a", {"prod": "a", "stage": "b"}, Level.OK, "as prod"),
-        ("b", {"prod": "a"}, Level.FAIL, "ZooKeeper holds cluster b, the exporter shows prod (a)"),
+        ("b", {"prod": "a"}, Level.FAIL, "this ZooKeeper: cluster b; the exporter shows prod (a)"),
         ("b", {"prod": "a", "stage": None}, Level.UNKNOWN, "does not know"),
         ("b", {}, Level.UNKNOWN, "shows no cluster"),
         (None, {"prod": "a"}, Level.UNKNOWN, "/cluster/id"),

@@ -117,7 +117,7 @@ def test_the_log_ends_with_the_incident() -> None:
     assert kept(log) == seqs(started.seq, last)
     assert log.is_over
     assert log.last is not None
-    assert log.last.seq == last
+    assert log.last.position.seq == last
     log.add_message(encode_changes(history.changes[:1]))
     log.add_message(b"damaged")
     assert (kept(log), log.unreadable) == (seqs(started.seq, last), 0)
@@ -170,7 +170,7 @@ def test_a_late_write_before_the_end_does_not_cut_the_rest() -> None:
     changes = with_late_ones(history, started)
     log = cut(changes, from_ms=started.observed_at, to_ms=end)
     assert log.last is not None
-    assert (log.last.seq, log.is_over) == (finished.seq, True)
+    assert (log.last.position.seq, log.is_over) == (finished.seq, True)
     log.close()
 
 

@@ -24,6 +24,7 @@ def test_the_status_says_nothing_of_what_does_not_exist() -> None:
     assert "controller  node 3000 for 2 s, epoch 1\n" in text
     quorum = f"quorum      voters [3000], candidacies 0, metadata.version 25, committed up to {cluster.end}\n"
     assert quorum in text
+    assert "controllers not safe to stop: [3000]" in text, "it is the only voter"
     (fenced,) = [line for line in text.splitlines() if line.startswith("3 b3")]
     assert fenced.split()[2] == "fenced"
     for words in ("not known", "waiting", "its work", "failover", "foreign", "pending write"):

@@ -6,8 +6,10 @@ from typing import Any
 
 from controller_model.records.metadata_log import QuorumReplica
 from kraft_source.service.quorum_sampler import (
+    DENIED_RETRY_S,
+    INTERVAL_S,
+    MAX_AGE_S,
     REFUSED_RETRY_S,
-    RETRY_S,
     SNAPSHOT_INTERVAL_S,
     QuorumSampler,
 )
@@ -29,6 +31,7 @@ class Controller:
         self.asked: list[str] = []
         self.is_away = False
         self.newest: EpochEnd | None = EpochEnd(30, 4)
+        self.denied = 0
 
     def call(self, name: str, values: Any, *, timeout_s: float) -> Any:
         """Return an answer."""
@@ -52,7 +55,8 @@ class Controller:
             ],
             "observers": [{"replica_id": 1, "log_end_offset": 69, **CAUGHT_UP}],
         }
-        return {"error_code": 0, "topics": [{"partitions": [partition]}]}
+        topics = [] if self.denied else [{"partitions": [partition]}]
+        return {"error_code": self.denied, "topics": topics}
 
     def _of_snapshot(self, name: str, values: Any) -> Any:
         (asked,) = values["topics"][0]["partitions"]
@@ -72,29 +76,45 @@ class Controller:
 def test_a_leader_is_sampled_in_intervals_and_another_one_asked_again_soon() -> None:
     """What a leader does not know of a replica is not known."""
     controller, now = Controller(), [100.0]
-    sampler = QuorumSampler(10, lambda: now[0], "A" * 22)
+    sampler = QuorumSampler(lambda: now[0], "A" * 22)
     controller.leader = 3002
     sampler.ask(controller, None)  # type: ignore[arg-type]
     before = sampler.sample
     assert before is None
     controller.leader = 3001
-    now[0] += RETRY_S
+    now[0] += INTERVAL_S
     sampler.ask(controller, None)  # type: ignore[arg-type]
     sample = sampler.sample
     assert sample is not None
     assert (sample.at, sample.leader, sample.epoch, sample.high_watermark) == (950, 3001, 4, 70)
     assert sample.voters == (QuorumReplica(3001, 71, 900, 950), QuorumReplica(3002, -1, None, None))
     assert sample.observers == (QuorumReplica(1, 69, 900, 950),)
-    now[0] += 9.9
+    now[0] += INTERVAL_S - 0.1
     sampler.ask(controller, None)  # type: ignore[arg-type]
     assert controller.asked == ["DescribeQuorum"] * 2
+    now[0] += MAX_AGE_S
+    assert sampler.sample is None, "it says nothing of now"
+
+
+def test_a_refusal_is_not_asked_for_each_second() -> None:
+    """Controllers log each; a right that is granted is used soon."""
+    controller, now = Controller(), [100.0]
+    sampler = QuorumSampler(lambda: now[0], "A" * 22)
+    controller.denied = 31
+    for _ in range(int(DENIED_RETRY_S)):
+        sampler.ask(controller, None)  # type: ignore[arg-type]
+        now[0] += INTERVAL_S
+    assert controller.asked == ["DescribeQuorum"]
+    controller.denied = 0
+    sampler.ask(controller, None)  # type: ignore[arg-type]
+    assert sampler.sample is not None
 
 
 def test_the_clusters_id_is_asked_for_until_it_is_told() -> None:
     """A refusal, or a connection that breaks, leaves it unknown."""
     controller, now = Controller(), [0.0]
     del controller.versions["DescribeQuorum"]
-    sampler = QuorumSampler(10, lambda: now[0])
+    sampler = QuorumSampler(lambda: now[0])
     controller.cluster = {"error_code": 31, "cluster_id": ""}
     for answer in (controller.cluster, {"error_code": 0, "cluster_id": "B" * 22}):
         controller.cluster = answer
@@ -112,7 +132,7 @@ def test_the_newest_snapshot_is_asked_for_by_its_name_and_dated_by_its_header() 
     """It is read once; a leader of another epoch, or one without a snapshot, leaves what is known."""
     controller, now = Controller(), [0.0]
     del controller.versions["DescribeQuorum"]
-    sampler = QuorumSampler(10, lambda: now[0], "A" * 22)
+    sampler = QuorumSampler(lambda: now[0], "A" * 22)
 
     def ask(epoch: int, after_s: float) -> list[str]:
         now[0] += after_s
@@ -121,7 +141,7 @@ def test_the_newest_snapshot_is_asked_for_by_its_name_and_dated_by_its_header() 
         return list(controller.asked)
 
     assert (ask(3, 0), sampler.snapshot) == (["Fetch"], None)
-    assert (ask(4, RETRY_S), sampler.snapshot) == (["Fetch", "FetchSnapshot"], (30, 30))
+    assert (ask(4, INTERVAL_S), sampler.snapshot) == (["Fetch", "FetchSnapshot"], (30, 30))
     assert ask(4, SNAPSHOT_INTERVAL_S - 1) == []
     assert (ask(4, 1), sampler.snapshot) == (["Fetch"], (30, 30))
     controller.newest = EpochEnd(5_000, 4)  # its first part does not end with it

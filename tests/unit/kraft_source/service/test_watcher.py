@@ -12,8 +12,11 @@ from controller_model.kafka.metadata_records import FeatureLevel
 from controller_model.records.changes import ZnodeChange, encode_change
 from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import (
+    CAUGHT_UP_MS,
     MetadataHeartbeat,
     MetadataSlice,
+    QuorumReplica,
+    QuorumSample,
     SnapshotStarted,
 )
 from controller_model.records.views import ClusterView, ResyncWanted
@@ -409,3 +412,29 @@ def test_an_id_that_is_learnt_late_is_in_what_follows_and_may_show_another_clust
     other = watcher(records=[written(0, 9, cluster_id=OTHER_ID)])
     other.name_cluster(ID, 100_000)
     assert (other.generation, other.restart_at) == (2, NOTHING)
+
+
+def test_who_leads_and_who_is_caught_up_is_reported_when_it_changes() -> None:
+    """Not only each 10 s; but changes that follow each other quickly make one heartbeat a second."""
+    made = watcher(records=[written(0, 4)])
+
+    def beats_at(now: int, sight: Sight) -> int:
+        made.tick(sight, now)
+        return sum(isinstance(each, MetadataHeartbeat) for each in popped(made))
+
+    def sight(*, late: int = 0, epoch: int = 1) -> Sight:
+        voters = (
+            QuorumReplica(3001, 9, 5_000, 5_000),
+            QuorumReplica(3002, 9, 5_000 - late, 5_000 - late),
+        )
+        sample = QuorumSample(5_000, 3001, epoch, 9, voters)
+        return SIGHT._replace(leader=EpochLeader(3001, epoch), quorum=sample)
+
+    assert beats_at(1_000, sight()) == 1, "the first answer"
+    assert beats_at(1_500, sight(late=900)) == 0, "it is caught up all the same"
+    assert beats_at(1_900, sight(late=CAUGHT_UP_MS + 1)) == 0, "within a second"
+    assert beats_at(2_000, sight(late=CAUGHT_UP_MS + 1)) == 1
+    assert beats_at(3_500, sight(epoch=2)) == 1
+    assert beats_at(5_000, sight(epoch=2)._replace(quorum=None)) == 1
+    assert beats_at(5_500, sight(epoch=2)._replace(quorum=None)) == 0
+    assert beats_at(15_000, sight(epoch=2)._replace(quorum=None)) == 1
