@@ -143,7 +143,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def has_preferred_leader(self) -> bool:
-        """Whether PreferredReplicaImbalanceCount leaves it out, as it does without replicas."""
+        """Whether a ZooKeeper controller's PreferredReplicaImbalanceCount leaves it out, as it does without replicas."""
         preferred = self.preferred
         return preferred is None or has_preferred_leader(
             preferred, self.adding, self.leader, self.isr
@@ -268,6 +268,16 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
             return is_led
         least = self.min_isr_of(partition)
         return None if least is None else len(partition.isr) == least
+
+    def has_preferred_leader(self, partition: PartitionFacts) -> bool:
+        """Return whether PreferredReplicaImbalanceCount leaves a partition out.
+
+        A KRaft controller has no exception for replicas that are being added (PartitionRegistration.hasPreferredLeader,
+        ControllerMetadataMetricsPublisher).
+        """
+        if self.is_kraft:
+            return partition.preferred in {None, partition.leader}
+        return partition.has_preferred_leader
 
     def is_led(self, partition: PartitionFacts) -> bool | None:
         """Return whether a partition that Kafka counts has a live leader; None: not known."""

@@ -44,7 +44,9 @@ def leader_after_fencing(
     """Return a partition once every broker that is not active is fenced.
 
     Fenced members leave the ISR. Where the cluster has eligible leader replicas (`has_elr`) the last ones too, and they
-    become eligible; otherwise the last member stays. The leader stays if it is active; else the first replica leads
+    become eligible; otherwise the last member stays. Those that are eligible may lead also after the feature was
+    switched off (PartitionChangeBuilder.isValidNewLeader does not ask for it). A partition that has no leader keeps what it has until one
+    can be elected. The leader stays if it is active; else the first replica leads
     that is in the ISR, or, if that is empty, eligible; then a single last known leader; then, with `unclean`, anybody.
 
     >>> leader_after_fencing((1, 2, 3), 1, (1, 2), {2, 3})
@@ -59,9 +61,9 @@ def leader_after_fencing(
     in_sync = tuple([member for member in isr if member in active])
     if leader in active and leader in in_sync:
         return AfterFencing(leader, in_sync)
-    elr: set[int] = set()
-    if has_elr and not in_sync:
-        elr = {*isr, *(() if eligible is None else eligible.elr)}
+    elr = set() if eligible is None else set(eligible.elr)
+    if has_elr:
+        elr.update(isr)
     candidates = in_sync or elr.intersection(active)
     chosen = next((replica for replica in replicas if replica in candidates), NO_LEADER)
     if chosen != NO_LEADER:
@@ -72,4 +74,6 @@ def leader_after_fencing(
     chosen = next((replica for replica in replicas if replica in active), NO_LEADER)
     if unclean and chosen != NO_LEADER:
         return AfterFencing(chosen, (chosen,), unclean=True)
+    if leader == NO_LEADER:
+        return AfterFencing(NO_LEADER, isr)
     return AfterFencing(NO_LEADER, in_sync if has_elr else in_sync or isr[:1])

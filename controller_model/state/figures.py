@@ -86,7 +86,7 @@ def counts(control: ControlPlane) -> Counts:
         at_min_isr=at_min if is_known else None,
         under_replicated_at_min_isr=at_min_by_loss if is_known else None,
         under_replicated_reassigning=reassigning,
-        preferred_imbalance=totals.preferred_imbalance,
+        preferred_imbalance=_imbalance(control, is_kraft=is_kraft),
         preferred_electable=sum(electable(control, live).values()),
         reassigning=totals.reassigning,
         deleting_topics=len(control.deleting),
@@ -97,6 +97,12 @@ def counts(control: ControlPlane) -> Counts:
         isr_empty=_isr_empty(control) if is_kraft else None,
         with_elr=_with_elr(control) if is_kraft else None,
     )
+
+
+def _imbalance(control: ControlPlane, *, is_kraft: bool) -> int:
+    """Return PreferredReplicaImbalanceCount, by the rule of the controller that there is (`ClusterFacts.has_preferred_leader`)."""
+    totals = control.totals
+    return sum(totals.preferred_not_led.values()) if is_kraft else totals.preferred_imbalance
 
 
 def _isr_empty(control: ControlPlane) -> int:

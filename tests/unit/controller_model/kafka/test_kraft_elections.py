@@ -23,13 +23,16 @@ ELR, LAST = EligibleLeaders((2, 3)), EligibleLeaders((), (1,))
             (-1, (), False),
         ),  # it becomes eligible, and is gone
         ((1, (1,)), {3}, ELR, (True, False), (3, (3,), False)),
-        ((1, (1,)), {2, 3}, ELR, (False, False), (-1, (1,), False)),  # ELRs are off
+        ((1, (1,)), {2, 3}, ELR, (False, False), (2, (2,), False)),  # ELRs were switched off
+        ((1, (1,)), {1}, ELR, (False, False), (1, (1,), False)),
+        ((-1, ()), {1}, LAST, (False, False), (-1, (), False)),  # the last leader needs the feature
         ((1, (1, 3)), {2, 3}, ELR, (True, False), (3, (3,), False)),  # the ISR is not empty
         ((-1, ()), {1, 3}, LAST, (True, False), (1, (1,), True)),
         ((-1, ()), {2, 3}, LAST, (True, False), (-1, (), False)),
         ((-1, ()), {2, 3}, EligibleLeaders((), (1, 2)), (True, False), (-1, (), False)),
         ((-1, ()), {2, 3}, EligibleLeaders((2,), (2,)), (True, False), (2, (2,), False)),
         ((-1, (1,)), set(), None, (False, True), (-1, (1,), False)),
+        ((-1, (1,)), {2}, None, (True, False), (-1, (1,), False)),  # ELRs came later
     ],
 )
 def test_a_leader_is_chosen_in_kafkas_order(
