@@ -184,6 +184,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
     requests: tuple[str, ...] = ()
     """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
+    failed_dirs: frozenset[int] = frozenset()
+    """Brokers of which a log directory is offline, in a KRaft cluster."""
     has_elr: bool = False
     """It has eligible leader replicas (eligible.leader.replicas.version)."""
 

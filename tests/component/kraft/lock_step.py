@@ -33,6 +33,8 @@ SOURCE = Path(__file__).with_name("QuorumOracle.java")
 NODE = 3000
 END_S = 10  # a killed process is gone at once
 STEP_MS = 100
+LOG_DIRS = 2
+"""With which each broker registers."""
 
 
 class Part(NamedTuple):
@@ -274,6 +276,11 @@ class Model:
             for each in self.brokers()
             if each.record.fenced is not None
         } == {broker: held[:3] for broker, held in truth.brokers.items()}
+        assert {
+            each.id: each.record.log_dirs_offline
+            for each in self.brokers()
+            if each.record.fenced is not None
+        } == {broker: LOG_DIRS - held.log_dirs for broker, held in truth.brokers.items()}
         assert view.quorum is not None
         features = {name: level for name, level in view.quorum.features.items() if level}
         assert features == {n: level for n, level in truth.features.items() if level}
