@@ -2,7 +2,8 @@
 
 The rule: what a record means is read here by Kafka's rules (PartitionRegistration.merge, ClusterControlManager.replay),
 not by the monitor's; only the codec of records is the monitor's, which is compared with Kafka's own elsewhere. A value
-is true from the append of its batch on, or from when a majority has it, if that is later. Values have the paths
+is true from the append of its batch on, or from when a majority has it, if that is later. What a leader appended in its
+last second may be known as committed only with its successor's LeaderChange: its high watermark died with it. Values have the paths
 that ZooKeeper would give them, so that the same judge serves both.
 """
 
@@ -27,6 +28,8 @@ from tests.faults.truth import VACANT, Known, Written
 POLL_S = 0.1
 LATE_S = 1.0
 """A batch that is seen so long after its append was not committed before, or the test itself was late."""
+KNOWN_IN_S = 1.0
+"""How long a leader may take to learn that a majority has a record."""
 QUIET_S = 0.5
 STOP_DEADLINE_S = 10.0
 
@@ -220,6 +223,7 @@ class MetadataTruth:
     def _apply(self, record: Any, at: float) -> Iterator[tuple[str, int, bytes | None]]:
         match record:
             case kafka.LeaderChange():
+                self._date_last_states(at)
                 # Between the last record of one leader and the first of the next one nobody may have led.
                 self._history[VACANT] += [
                     Written(self._last_at, 0, None, self._last_at),
@@ -253,6 +257,13 @@ class MetadataTruth:
                 )
             case _:
                 pass
+
+    def _date_last_states(self, at: float) -> None:
+        """Date the states that the former leader wrote at last by the election of its successor."""
+        for path, history in self._history.items():
+            is_late = history and history[-1].at > self._last_at - KNOWN_IN_S
+            if path.endswith("/state") and is_late:
+                history[-1] = history[-1]._replace(at=at)
 
     def _state(self, topic: str, number: int) -> tuple[str, int, bytes]:
         held = self._partitions[topic, number]
