@@ -115,7 +115,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
 class _Account:
     """Partitions by the broker of their preferred replica, from one pass."""
 
-    def __init__(self, partitions: Iterable[PartitionFacts]) -> None:
+    def __init__(self, partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> None:
+        self._cluster = cluster
         self.preferred: Counter[int] = Counter()
         self.not_led: defaultdict[int, list[PartitionFacts]] = defaultdict(list)
         self.deleting: list[TopicPartition] = []
@@ -145,7 +146,7 @@ class _Account:
                 self.deleting.append(partition.id)
             return
         self.preferred[broker] += 1
-        self.imbalance += partition.counts and not partition.has_preferred_leader
+        self.imbalance += partition.counts and not self._cluster.has_preferred_leader(partition)
         if not led:
             self.not_led[broker].append(partition)
 
@@ -184,7 +185,7 @@ def next_rebalance(
     partitions: Iterable[PartitionFacts], cluster: ClusterFacts, assumed: AutoRebalance
 ) -> NextRebalance:
     """Return what the controller's next check would find and elect."""
-    account = _Account(partitions)
+    account = _Account(partitions, cluster)
     percentage = None if cluster.is_kraft else assumed.leader_imbalance_per_broker_percentage
     threshold = (percentage or 0) / 100
     exceeding = tuple(b.broker for b in account.brokers() if b.ratio > threshold)
@@ -234,10 +235,10 @@ def recommend(
 
     There is no threshold: an operator who asks wants full balance, not 10 % of imbalance.
     """
-    account = _Account(partitions)
+    account = _Account(partitions, cluster)
     brokers = account.brokers()
     electable, blocked = _judged(account, [broker.broker for broker in brokers], cluster)
-    chunks = tuple(_chunks(electable, account.imbalance, partitions_per_chunk))
+    chunks = tuple(_chunks(electable, account.imbalance, partitions_per_chunk, cluster))
     elected = Counter(partition.preferred for partition in electable)
     return Recommendation(
         chunks=chunks,
@@ -276,9 +277,11 @@ def _judged(
     return electable, {reason: tuple(found) for reason, found in blocked.items()}
 
 
-def _chunks(electable: Sequence[PartitionFacts], imbalance: int, size: int) -> Iterator[Chunk]:
+def _chunks(
+    electable: Sequence[PartitionFacts], imbalance: int, size: int, cluster: ClusterFacts
+) -> Iterator[Chunk]:
     for start in range(0, len(electable), size):
         part = electable[start : start + size]
-        # A preferred replica that is still being added counts even if it leads (hasPreferredLeader).
-        imbalance -= sum(partition.preferred not in partition.adding for partition in part)
+        # A preferred replica that is still being added counts even if it leads, in ZooKeeper mode (hasPreferredLeader).
+        imbalance -= sum(cluster.is_kraft or each.preferred not in each.adding for each in part)
         yield Chunk(partitions=tuple(p.id for p in part), imbalance_after=imbalance)

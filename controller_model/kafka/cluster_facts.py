@@ -143,7 +143,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def has_preferred_leader(self) -> bool:
-        """Whether PreferredReplicaImbalanceCount leaves it out, as it does without replicas."""
+        """Whether a ZooKeeper controller's PreferredReplicaImbalanceCount leaves it out, as it does without replicas."""
         preferred = self.preferred
         return preferred is None or has_preferred_leader(
             preferred, self.adding, self.leader, self.isr
@@ -184,6 +184,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
     requests: tuple[str, ...] = ()
     """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
+    failed_dirs: frozenset[int] = frozenset()
+    """Brokers of which a log directory is offline, in a KRaft cluster."""
     has_elr: bool = False
     """It has eligible leader replicas (eligible.leader.replicas.version)."""
 
@@ -268,6 +270,16 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
             return is_led
         least = self.min_isr_of(partition)
         return None if least is None else len(partition.isr) == least
+
+    def has_preferred_leader(self, partition: PartitionFacts) -> bool:
+        """Return whether PreferredReplicaImbalanceCount leaves a partition out.
+
+        A KRaft controller has no exception for replicas that are being added (PartitionRegistration.hasPreferredLeader,
+        ControllerMetadataMetricsPublisher).
+        """
+        if self.is_kraft:
+            return partition.preferred in {None, partition.leader}
+        return partition.has_preferred_leader
 
     def is_led(self, partition: PartitionFacts) -> bool | None:
         """Return whether a partition that Kafka counts has a live leader; None: not known."""

@@ -30,6 +30,7 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
         broker_unclean=view.config.broker_unclean,
         min_isr_assumed=view.min_isr_assumed,
         requests=tuple(compress(REQUEST_PATHS, exist)),
+        failed_dirs=frozenset(broker.id for broker in brokers if broker.record.log_dirs_offline),
         has_elr=quorum is not None and quorum.features.get(ELR_VERSION, 0) > 0,
     )
 
@@ -62,7 +63,11 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
             unclean=view.unclean,
             deleting=view.deleting,
             is_known=leader is not None or partition not in unknown,
-            eligible=EligibleLeaders(elr.get(partition, ()), last_known.get(partition, ()))
+            eligible=EligibleLeaders(
+                elr.get(partition, ()),
+                last_known.get(partition, ()),
+                view.elr_failed.get(partition, ()),
+            )
             if partition in elr or partition in last_known
             else None,
         )

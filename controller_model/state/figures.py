@@ -86,7 +86,7 @@ def counts(control: ControlPlane) -> Counts:
         at_min_isr=at_min if is_known else None,
         under_replicated_at_min_isr=at_min_by_loss if is_known else None,
         under_replicated_reassigning=reassigning,
-        preferred_imbalance=totals.preferred_imbalance,
+        preferred_imbalance=_imbalance(control, is_kraft=is_kraft),
         preferred_electable=sum(electable(control, live).values()),
         reassigning=totals.reassigning,
         deleting_topics=len(control.deleting),
@@ -97,6 +97,12 @@ def counts(control: ControlPlane) -> Counts:
         isr_empty=_isr_empty(control) if is_kraft else None,
         with_elr=_with_elr(control) if is_kraft else None,
     )
+
+
+def _imbalance(control: ControlPlane, *, is_kraft: bool) -> int:
+    """Return PreferredReplicaImbalanceCount, by the rule of the controller that there is (`ClusterFacts.has_preferred_leader`)."""
+    totals = control.totals
+    return sum(totals.preferred_not_led.values()) if is_kraft else totals.preferred_imbalance
 
 
 def _isr_empty(control: ControlPlane) -> int:
@@ -260,7 +266,7 @@ class LossJudge:
         term = (cluster.controller, cluster.controller_epoch) if self._irregular else None
         refused = (cluster.controller, cluster.refused_below, cluster.is_refused)
         unclean = self._is_unclean_by_default
-        rules = (cluster.is_kraft, cluster.has_elr)
+        rules = (cluster.is_kraft, cluster.has_elr, cluster.failed_dirs)
         return (gone, unclean, refused, term, rules, self._all_live, self._may_strand_others)
 
     def of(self, broker: int) -> LostWith:
@@ -409,6 +415,9 @@ def cluster_facts(control: ControlPlane) -> ClusterFacts:
         broker_min_isr=config.broker_min_isr,
         broker_unclean=config.broker_unclean,
         min_isr_assumed=control.assumed.min_insync_replicas,
+        failed_dirs=frozenset(
+            [broker for broker, held in control.brokers.items() if held.record.log_dirs_offline]
+        ),
         has_elr=has_elr(control),
     )
 

@@ -52,8 +52,8 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.UNDER_REPLICATED: lambda partition, _: is_under_replicated(partition),
     Condition.UNDER_MIN_ISR: lambda partition, cluster: cluster.is_under_min_isr(partition),
     Condition.AT_MIN_ISR: lambda partition, cluster: cluster.is_at_min_isr(partition),
-    Condition.NOT_PREFERRED: lambda partition, _: (
-        partition.counts and not partition.has_preferred_leader
+    Condition.NOT_PREFERRED: lambda partition, cluster: (
+        partition.counts and not cluster.has_preferred_leader(partition)
     ),
     Condition.ELECTABLE: lambda partition, cluster: (
         partition.counts

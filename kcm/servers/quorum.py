@@ -64,6 +64,8 @@ class Quorum:
         """
         self.cluster_id = random_id()
         self.ports = {node_id: free_port() for node_id in voters}
+        self.reached_at = dict(self.ports)
+        """The ports of a static quorum's voters as all nodes and observers are told them: tests put proxies between."""
         self.dynamic = dynamic
         self.listener = listener or ControllerListener()
         self._format_arguments = format_arguments
@@ -73,11 +75,11 @@ class Quorum:
     @property
     def bootstrap_controllers(self) -> str:
         """The controllers' addresses, as `controller.quorum.bootstrap.servers` has them."""
-        return ",".join(f"{HOST}:{port}" for port in self.ports.values())
+        return ",".join(f"{HOST}:{port}" for port in self.reached_at.values())
 
     def properties(self) -> Properties:
         """Return what stands in the configuration of each node, controller or broker."""
-        voters = ",".join(f"{voter}@{HOST}:{port}" for voter, port in self.ports.items())
+        voters = ",".join(f"{voter}@{HOST}:{port}" for voter, port in self.reached_at.items())
         return {
             **(
                 {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}

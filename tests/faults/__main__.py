@@ -6,6 +6,7 @@ The rule: all cells run in one test environment, and the outcome of each is prin
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from tests.faults import clocks
 from tests.faults.cells import CELLS, CLOCK_FAULTS, Cell
 from tests.faults.full_disk import FullDisk, why_not
 from tests.faults.history import Checked
+from tests.faults.kraft_cells import KRAFT_CELLS, KraftCell
+from tests.faults.kraft_world import KraftWorld
 from tests.faults.report import line, stretch_rows, write_faults, write_soak
 from tests.faults.runner import Outcome, play
 from tests.faults.sides import Sides
@@ -26,7 +29,7 @@ from tests.faults.world import World
 from tests.support.commands import say
 
 FULL_DISK = "kcm up: full disk"
-NAMES = (*(cell.name for cell in CELLS), FULL_DISK)
+NAMES = (*(cell.name for cell in CELLS), FULL_DISK, *(cell.name for cell in KRAFT_CELLS))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,9 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="keep logs and data in this folder")
     options = parser.parse_args(arguments)
     cells = [cell for cell in CELLS if _wanted(cell.name, options.names)]
+    kraft_cells = [cell for cell in KRAFT_CELLS if _wanted(cell.name, options.names)]
     with_full_disk = _wanted(FULL_DISK, options.names)
     if options.list:
-        say("\n".join([*(cell.name for cell in cells), *([FULL_DISK] if with_full_disk else [])]))
+        say("\n".join(name for name in NAMES if _wanted(name, options.names)))
         return 0
     with tempfile.TemporaryDirectory(prefix="kcm-faults-") as folder:
         where = options.keep or Path(folder)
@@ -52,7 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.soak is not None:
             return _soak(where, options)
         outcomes: list[Outcome] = []
-        for found in _play(where, cells, with_full_disk=with_full_disk):
+        found_by_each = itertools.chain(
+            _play(where, cells, with_full_disk=with_full_disk), _play_kraft(where, kraft_cells)
+        )
+        for found in found_by_each:
             outcomes.append(found)
             if options.report is not None:  # at once: a run that is ended early keeps its rows
                 write_faults(options.report, [found], of=NAMES)
@@ -100,6 +107,20 @@ def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterat
     elif with_full_disk:
         with Supervisor(where, kill_on_exit=True) as servers, FullDisk(servers, jars) as small:
             yield _outcome(small, "kcm up", "full disk", small.fill)
+
+
+def _play_kraft(where: Path, cells: Sequence[KraftCell]) -> Iterator[Outcome]:
+    """Play the cells of a KRaft cluster in one environment."""
+    if not cells:
+        return
+    with (
+        Supervisor(where, kill_on_exit=True) as servers,
+        KraftWorld(servers, ensure_jars()) as world,
+    ):
+        for cell in cells:
+            cell.prepare(world)
+            act, after = partial(cell.act, world), partial(cell.assert_after, world)
+            yield _outcome(world, cell.part.name, cell.fault, act, afterwards=after)
 
 
 def _outcome(

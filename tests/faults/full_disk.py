@@ -19,8 +19,10 @@ from kcm.servers.ports import free_port
 from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
+from tests.faults.changes import SteadyChanges
 from tests.faults.history import History
 from tests.faults.sides import Sides
+from tests.faults.truth import Truth
 from tests.support.registered import registered
 
 CLUSTER = "full-disk"
@@ -70,7 +72,8 @@ class FullDisk(Sides):
             health=self._not_ready,
             ready_deadline_s=READY_DEADLINE_S,
         )
-        super().__init__(self._zookeeper.connect_string, f"http://127.0.0.1:{port}", CLUSTER)
+        hosts = self._zookeeper.connect_string
+        super().__init__(Truth(hosts), SteadyChanges(hosts), f"http://127.0.0.1:{port}", CLUSTER)
         self.history = History([self._zookeeper.data_dir / "data"], self._bootstrap_servers)
 
     def __enter__(self) -> Self:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.faults.shown import Sample, Shown, TopicAndNumber
-from tests.faults.truth import Known, Truth, Written, leader_and_isr
+from tests.faults.truth import VACANT, Known, Written, leader_and_isr
 
 STALE_S = 3.0
 """The guarantee: a figure under `live` was true at most so long ago."""
@@ -44,9 +44,8 @@ class Verdict(NamedTuple):
         return self.status in {"live", "clocks_disagree"}
 
 
-def judge(samples: Iterable[Sample], truth: Truth) -> list[Verdict]:
-    """Return a verdict for each sample; call it once `truth` has settled."""
-    known = truth.known()
+def judge(samples: Iterable[Sample], known: Known) -> list[Verdict]:
+    """Return a verdict for each sample; the truth must have settled before `known` was asked of it."""
     return [_judge(sample, known) for sample in samples]
 
 
@@ -67,16 +66,10 @@ def _ages(
 ) -> Iterator[tuple[str, float | None]]:
     """Yield each figure with the time for which it has been untrue; None: it was never true."""
     at = sample.at
-    yield (
-        "controller",
-        value_age(
-            known.get("/controller", ()),
-            lambda data: json.loads(data)["brokerid"],
-            sample.controller,
-            at,
-            absent=-1,
-        ),
-    )
+    # A quorum without a leader writes nothing: that none leads is no less true than who led last.
+    is_vacant = sample.controller == -1 and VACANT in known
+    history = known.get(VACANT if is_vacant else "/controller", ())
+    yield "controller", value_age(history, _broker_id, sample.controller, at, absent=-1)
     yield "epoch", value_age(known.get("/controller_epoch", ()), int, sample.epoch, at)
     seen = set()
     for path, history in known.items():
@@ -89,6 +82,10 @@ def _ages(
             yield f"{topic}-{number}", partition_age(history, shown.get((topic, int(number))), at)
     for topic, partition in shown.keys() - seen:
         yield f"{topic}-{partition}", 0.0 if shown[topic, partition].leader is None else None
+
+
+def _broker_id(data: bytes) -> object:
+    return json.loads(data)["brokerid"]
 
 
 def value_age(

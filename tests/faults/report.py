@@ -14,6 +14,7 @@ from tests.faults.history import ANSWERS
 from tests.faults.judge import STALE_S
 from tests.faults.runner import Outcome
 from tests.faults.soak import PARTS_MEASURED, Stretch
+from tests.support.releases import KAFKA_4_4
 
 _PAGE = """\
 # Reliability
@@ -46,6 +47,8 @@ Driver and JVM share the proxy to the pipeline's Kafka: a half-open connection o
 the checkpoint belongs to the driver, its JVM and its worker; watcher and exporter have none.
 *History*: the znodes' versions that ZooKeeper's own transaction logs hold of the time since the cell before, each compared with the log `kcm.changes`: true, in order, none twice, none lost (`tests/faults/history.py` says
 what exactly). *Merged* are those that were replaced before the watcher could read them, or while none was connected: a watch promises no more. A version counts as lost if {answers} answers of ZooKeeper that knew it are in the log before its replacement.
+The cells from *active controller* on are of a KRaft cluster: three controllers of Kafka {kraft}, brokers that are imitated by protocol and change ISRs four times a second, and the same pipeline. True is what a majority of the
+controllers has in its own log files; each published record is compared with them by its offset: content, epoch, time, order, none lost. *Hears nobody* is a controller that nothing reaches, and that reaches the others.
 Times are of a machine with {cpus} processors; *load* is its load average, other work included.
 
 | part | fault | follows after | not live | oldest under live | stale under live | history | load | |
@@ -90,6 +93,7 @@ def write_faults(page: Path, outcomes: Sequence[Outcome], *, of: Sequence[str]) 
         answers=ANSWERS,
         rows="\n".join(rows.values()),
         cpus=os.cpu_count(),
+        kraft=KAFKA_4_4.version,
         summary=f"{len(rows) - failed} of {len(rows)} cells passed."
         + (f" Not run: {'; '.join(not_played)}." if not_played else ""),
     )

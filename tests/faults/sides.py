@@ -1,20 +1,20 @@
 """The two sides of a cell: the truth, which changes all the time, and what is shown of it.
 
-The rule: each is read by its own thread, which no fault of the servers between them stops.
+The rule: each is read by its own thread, which no fault of the servers between them stops. The truth is ZooKeeper
+(`truth`), or the files of a KRaft cluster's controllers (`metadata_truth`).
 """
 
 from __future__ import annotations
 
 import time
-from typing import Self
+from contextlib import AbstractContextManager
+from typing import Protocol, Self
 
-from kcm.demo.figures import differences
-from kcm.demo.truth import figures_of_znodes
-from tests.faults.changes import SteadyChanges
-from tests.faults.history import History
+from kcm.demo.figures import TrueFigures, differences
+from tests.faults.history import Checked
 from tests.faults.judge import Verdict, judge
 from tests.faults.shown import EVERY_S, Sampler
-from tests.faults.truth import Truth
+from tests.faults.truth import Known
 from tests.support.waiting import wait_until
 
 SETTLED_DEADLINE_S = 300.0
@@ -25,16 +25,68 @@ GOOD_FOR_S = 2.0
 """How long all figures must be live and fresh before that counts as recovered."""
 
 
-class Sides:
-    """The truth in ZooKeeper, the changes to it, and what an exporter shows."""
+class ReadTruth(Protocol):
+    """What is true, and since when."""
 
-    def __init__(self, zookeeper: str, exporter_url: str, cluster: str) -> None:
+    def start(self) -> None:
+        """Start to read."""
+
+    def close(self) -> None:
+        """Stop reading."""
+
+    def settled(self) -> None:
+        """Wait until everything has been read."""
+
+    def known(self) -> Known:
+        """Return all values since the start, by path."""
+        ...
+
+    def figures(self) -> TrueFigures:
+        """Count what is true now."""
+        ...
+
+    def changes(self, since: float, until: float) -> int:
+        """Return how many values were written between two times."""
+        ...
+
+
+class Changing(Protocol):
+    """What changes the cluster all the time."""
+
+    def start(self) -> None:
+        """Start."""
+
+    def close(self) -> None:
+        """Stop."""
+
+    def go_on(self) -> None:
+        """Wait for a change after now."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Change nothing within the block."""
+        ...
+
+
+class Past(Protocol):
+    """What the cluster and the log hold of the past."""
+
+    def check(self) -> Checked:
+        """Compare what is new since the last check."""
+        ...
+
+
+class Sides:
+    """The truth, the changes to it, and what an exporter shows."""
+
+    def __init__(
+        self, truth: ReadTruth, changes: Changing, exporter_url: str, cluster: str
+    ) -> None:
         """Describe them; nothing is connected yet."""
-        self.truth = Truth(zookeeper)
-        self.changes = SteadyChanges(zookeeper)
+        self.truth = truth
+        self.changes = changes
         self.sampler = Sampler(exporter_url, cluster)
-        self.history: History | None = None
-        """What ZooKeeper and the log hold of the past; the environment sets it."""
+        self.history: Past | None = None
+        """The environment sets it."""
         self.said: list[str] = []
         """The output of `kcm up` during the test."""
 
@@ -55,21 +107,20 @@ class Sides:
         """Start what nothing else starts."""
 
     def different(self) -> list[str]:
-        """Return what is shown and differs from ZooKeeper; no changes are written meanwhile."""
+        """Return what is shown and differs from the truth; no changes are written meanwhile."""
         time.sleep(EVERY_S)
         self.truth.settled()
-        znodes = self.truth.now()
+        true = self.truth.figures()
         shown = self.sampler.figures()
         if shown is None:
             return ["nothing is shown"]
         wrong = [
             f"{name}: {getattr(shown, name)}, not {getattr(true, name)}"
-            for true in [figures_of_znodes(znodes)]
             for name in differences(true, shown)
             if name != "elections"
         ]
         sample = self.sampler.sample()
-        (verdict,) = judge([sample], self.truth)
+        (verdict,) = judge([sample], self.truth.known())
         if not sample.live:
             wrong.append(f"status {sample.status}")
         if verdict.wrong or verdict.oldest:
@@ -77,12 +128,12 @@ class Sides:
         return wrong
 
     def wait_for_agreement(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
-        """Wait until what is shown is up to date, and equals ZooKeeper once nothing is written."""
+        """Wait until what is shown is up to date, and equals the truth once nothing is written."""
         self.followed(time.time(), deadline_s)
         self.equal(deadline_s)
 
     def equal(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
-        """Stop the changes until everything shown equals ZooKeeper."""
+        """Stop the changes until everything shown equals the truth."""
         with self.changes.held():
             wait_until(self.different, lambda wrong: not wrong, deadline_s=deadline_s)
 
@@ -107,4 +158,4 @@ class Sides:
 
     def verdicts(self, since: float) -> list[Verdict]:
         """Return the verdicts on the samples from a time on."""
-        return judge(self.sampler.since(since), self.truth)
+        return judge(self.sampler.since(since), self.truth.known())

@@ -89,7 +89,7 @@ def _stretch(world: World, story: _Story, until: float) -> Stretch:
             world.truth.settled()
             samples = world.sampler.since(judged_to)
             judged_to = samples[-1].until if samples else judged_to
-            found = judge(samples, world.truth)
+            found = judge(samples, world.truth.known())
             verdicts += found
             world.said += story.accounts_of(found)
             delays += delays_of(samples, world.truth.known())

@@ -20,7 +20,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.protocol.states import KazooState
 
-from kcm.demo.truth import assignment, quiet_logger, state_path
+from kcm.demo.figures import TrueFigures
+from kcm.demo.truth import assignment, figures_of_znodes, quiet_logger, state_path
 
 CONNECT_DEADLINE_S = 30.0
 RETRY_S = 0.1
@@ -31,6 +32,8 @@ NOTIFIED_S = 1.0
 QUIET_S = 0.3
 LISTS = ("/brokers/ids", "/brokers/topics")
 PLAIN = ("/controller", "/controller_epoch", *LISTS)
+VACANT = "no controller"
+"""In place of a path: from when on until when a KRaft quorum may have had no leader."""
 
 
 class Written(NamedTuple):
@@ -99,6 +102,10 @@ class Truth:
         with self._lock:
             newest = {path: history[-1] for path, history in self._history.items()}
         return {path: each.data for path, each in newest.items() if each.data is not None}
+
+    def figures(self) -> TrueFigures:
+        """Count what exists now."""
+        return figures_of_znodes(self.now())
 
     def changes(self, since: float, until: float) -> int:
         """Return how many values were written between two times."""

@@ -31,9 +31,11 @@ from kcm.servers.quorum import Properties
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX
+from tests.faults.changes import SteadyChanges
 from tests.faults.clocks import Clock
 from tests.faults.history import History
-from tests.faults.sides import Sides
+from tests.faults.sides import Changing, ReadTruth, Sides
+from tests.faults.truth import Truth
 from tests.support.hanging import command_line
 from tests.support.tcp_proxy import Network, TcpProxy
 from tests.support.waiting import wait_until
@@ -158,8 +160,116 @@ class _WiredKafka(KraftBroker):
         return config
 
 
-class World(Sides):
+class PipelineWorld(Sides):
+    """The whole pipeline, each part with its own proxy to the pipeline's Kafka, and a second watcher; restarted as by `kcm up`."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        jars: Jars,
+        network: Network,
+        truth: ReadTruth,
+        changes: Changing,
+        *,
+        zookeeper: str | None,
+        options: Mapping[str, str] | None,
+        of_standby: Mapping[str, str],
+    ) -> None:
+        """Describe the parts; `of_standby` are the second watcher's own variables."""
+        self.pipeline = Pipeline(
+            supervisor=supervisor,
+            jars=jars,
+            data_dir=supervisor.folder / "data" / "pipeline",
+            cluster=CLUSTER,
+            zookeeper=zookeeper,
+            options=options,
+        )
+        self.pipeline_kafka = _WiredKafka(
+            supervisor, jars, self.pipeline.data_dir / "kafka", network
+        )
+        self.pipeline.broker = self.pipeline_kafka
+        for part, process in self.pipeline.processes.items():
+            address = self.pipeline_kafka.wires[part].address
+            process.env[f"{ENV_PREFIX}BOOTSTRAP_SERVERS"] = address
+            process.argv = command_line(PARTS[part].verb)
+        self._standby = self._describe_standby(supervisor, of_standby)
+        super().__init__(truth, changes, self.pipeline.exporter_url, CLUSTER)
+        self._restarter = ProcessRestarter(self.pipeline, fail_fast=False)
+        self._restarting = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._restart, name="restarter", daemon=True)
+
+    def _begin(self) -> None:
+        """Watch the parts, and wait until the monitor is up to date."""
+        self._thread.start()
+        self.pipeline.processes["stream"].wait_ready()
+        self._restarter.has_worked()
+        self.wait_for_agreement()
+
+    def _end(self) -> None:
+        """Restart nothing any more."""
+        self._stop.set()
+        self._thread.join()
+        self._restarter.close()
+
+    def pids(self, part: str) -> list[int]:
+        """Return the processes of a part of the pipeline: those that run its code, not its guard."""
+        if part == "kafka":
+            return _own(self.pipeline_kafka)
+        driver = self.pipeline.processes["stream"].pid
+        if part == "jvm":
+            return [] if driver is None else _children([driver])
+        if part == "worker":
+            return _children(_children(self.pids("jvm")))
+        return _own(self.pipeline.processes["stream" if part == "driver" else part])
+
+    @contextmanager
+    def hands_off(self) -> Iterator[None]:
+        """Restart nothing within the block."""
+        with self._restarting:
+            yield
+
+    def leading_watcher(self) -> str:
+        """Return which watcher writes the log, "watcher" or "standby"; "" if none, or both, say so."""
+        found = [name for name, port in self._watcher_ports.items() if _leads(port)]
+        return found[0] if len(found) == 1 else ""
+
+    @property
+    def _watcher_ports(self) -> dict[str, int]:
+        first = self.pipeline.listens_at["watcher"][1]
+        return {"watcher": first, STANDBY: int(self._standby.env[METRICS_PORT])}
+
+    def _describe_standby(self, supervisor: Supervisor, own: Mapping[str, str]) -> Process:
+        """Return a second watcher, with connections of its own."""
+        port = free_port()
+        address = self.pipeline_kafka.wires[STANDBY].address
+        own = {f"{ENV_PREFIX}BOOTSTRAP_SERVERS": address, METRICS_PORT: str(port), **own}
+        return Process(
+            supervisor,
+            STANDBY,
+            command_line(PARTS["watcher"].verb),
+            env={**self.pipeline.processes["watcher"].env, **own},
+            health=lambda: None if _leads(port) is False else "no answer, or it leads",
+            ready_deadline_s=READY_DEADLINE_S,
+        )
+
+    def _restart_now(self, process: Process) -> None:
+        """Restart a process of the pipeline, as `kcm up` does it."""
+        before = process.pid
+        process.stop()
+        wait_until(lambda: process.pid not in {before, None}, deadline_s=READY_DEADLINE_S)
+
+    def _restart(self) -> None:
+        while not self._stop.wait(STEP_S):
+            with self._restarting:
+                now = time.strftime("%H:%M:%S")
+                self.said += [f"{now} {line}" for line in self._restarter.step()]
+
+
+class World(PipelineWorld):
     """All servers, the changes to them, and the readers of both sides."""
+
+    truth: Truth
 
     def __init__(
         self, supervisor: Supervisor, jars: Jars, options: Mapping[str, str] | None = None
@@ -191,37 +301,29 @@ class World(Sides):
         }
         for broker in self.brokers.values():
             broker.ready_deadline_s = READY_DEADLINE_S
-        self.pipeline = Pipeline(
-            supervisor=supervisor,
-            jars=jars,
-            data_dir=folder / "pipeline",
-            cluster=CLUSTER,
+        hosts = self._wired("truth")
+        super().__init__(
+            supervisor,
+            jars,
+            network,
+            Truth(hosts),
+            SteadyChanges(hosts),
             zookeeper=self._wired("watcher"),
             options=options,
+            of_standby={
+                f"{ENV_PREFIX}ZOOKEEPER": self._wired(STANDBY),
+                ELECTION: "/kcm/election",
+            },
         )
-        self.pipeline_kafka = _WiredKafka(
-            supervisor, jars, self.pipeline.data_dir / "kafka", network
-        )
-        self.pipeline.broker = self.pipeline_kafka
-        for part, process in self.pipeline.processes.items():
-            address = self.pipeline_kafka.wires[part].address
-            process.env[f"{ENV_PREFIX}BOOTSTRAP_SERVERS"] = address
-            process.argv = command_line(PARTS[part].verb)
-        self._standby = self._describe_standby(supervisor)
         self.clock = Clock(supervisor.folder / "clock")
         """The clock of the part that `give_clock` named."""
         self._clocked = ""
         self.kafka = KafkaTruth(self._bootstrap_servers)
         self.load = Load(self._bootstrap_servers)
-        super().__init__(self._wired("truth"), self.pipeline.exporter_url, CLUSTER)
         self.history = History(
             [server.data_dir / "data" for server in self.ensemble.members.values()],
             lambda: self.pipeline_kafka.bootstrap_servers,
         )
-        self._restarter = ProcessRestarter(self.pipeline, fail_fast=False)
-        self._restarting = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._restart, name="restarter", daemon=True)
 
     @property
     def _bootstrap_servers(self) -> str:
@@ -242,17 +344,12 @@ class World(Sides):
         self.kafka.admin.create_topics([new], request_timeout=60)[REAL_TOPIC].result()
         self.load.write_to(REAL_TOPIC, REAL_PARTITIONS)
         super().__enter__()
-        self._thread.start()
-        self.pipeline.processes["stream"].wait_ready()
-        self._restarter.has_worked()
-        self.wait_for_agreement()
+        self._begin()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Stop the test's own clients; the supervisor stops the servers."""
-        self._stop.set()
-        self._thread.join()
-        self._restarter.close()
+        self._end()
         self.load.close()
         super().__exit__(*error)
         self._stack.close()
@@ -271,23 +368,6 @@ class World(Sides):
             broker.wait_ready()
 
     # What the cells do to the servers
-
-    def pids(self, part: str) -> list[int]:
-        """Return the processes of a part of the pipeline: those that run its code, not its guard."""
-        if part == "kafka":
-            return _own(self.pipeline_kafka)
-        driver = self.pipeline.processes["stream"].pid
-        if part == "jvm":
-            return [] if driver is None else _children([driver])
-        if part == "worker":
-            return _children(_children(self.pids("jvm")))
-        return _own(self.pipeline.processes["stream" if part == "driver" else part])
-
-    @contextmanager
-    def hands_off(self) -> Iterator[None]:
-        """Restart nothing within the block."""
-        with self._restarting:
-            yield
 
     def give_clock(self, part: str) -> None:
         """Run a part on `clock` from now on, and the one that had it before on the machine's; "" is no part."""
@@ -322,57 +402,17 @@ class World(Sides):
             self._standby.start()
             self._standby.wait_ready()
 
-    def leading_watcher(self) -> str:
-        """Return which watcher writes the log, "watcher" or "standby"; "" if none, or both, say so."""
-        found = [name for name, port in self._watcher_ports.items() if _leads(port)]
-        return found[0] if len(found) == 1 else ""
-
     def wires_of_watcher(self, name: str, *, to: str) -> list[TcpProxy]:
         """Return the connections of one of two watchers to "kafka" or to "zookeeper"."""
         if to == "kafka":
             return [self.pipeline_kafka.wires[name]]
         return list(self.zookeeper_wires[name].values())
 
-    @property
-    def _watcher_ports(self) -> dict[str, int]:
-        first = self.pipeline.listens_at["watcher"][1]
-        return {"watcher": first, STANDBY: int(self._standby.env[METRICS_PORT])}
-
-    def _describe_standby(self, supervisor: Supervisor) -> Process:
-        """Return a second watcher, with connections of its own."""
-        port = free_port()
-        own = {
-            f"{ENV_PREFIX}ZOOKEEPER": self._wired(STANDBY),
-            f"{ENV_PREFIX}BOOTSTRAP_SERVERS": self.pipeline_kafka.wires[STANDBY].address,
-            METRICS_PORT: str(port),
-            ELECTION: "/kcm/election",
-        }
-        return Process(
-            supervisor,
-            STANDBY,
-            command_line(PARTS["watcher"].verb),
-            env={**self.pipeline.processes["watcher"].env, **own},
-            health=lambda: None if _leads(port) is False else "no answer, or it leads",
-            ready_deadline_s=READY_DEADLINE_S,
-        )
-
-    def _restart_now(self, process: Process) -> None:
-        """Restart a process of the pipeline, as `kcm up` does it."""
-        before = process.pid
-        process.stop()
-        wait_until(lambda: process.pid not in {before, None}, deadline_s=READY_DEADLINE_S)
-
     def controller(self) -> int:
         """Return which real broker is the controller."""
         return wait_until(
             lambda: figures_of_znodes(self.truth.now()).controller, lambda id_: id_ >= 0
         )
-
-    def _restart(self) -> None:
-        while not self._stop.wait(STEP_S):
-            with self._restarting:
-                now = time.strftime("%H:%M:%S")
-                self.said += [f"{now} {line}" for line in self._restarter.step()]
 
 
 def _leads(port: int) -> bool | None:

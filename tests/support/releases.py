@@ -108,6 +108,8 @@ KAFKA_3_5 = Release("3.5.2", _jar_set("kafka-3.5", "Kafka 3.5 (37 MB"))
 KAFKA_3_7_FORMATS = Release("3.7.2", _jar_set("kafka-3.7-formats", "Kafka 3.7's formats (14 MB"))
 """The oldest whose metadata log is watched: only what its messages and records are."""
 KAFKA_3_9 = Release("3.9.1", OURS, "broker")
+KAFKA_4_0 = Release("4.0.1", _jar_set("kafka-4.0", "Kafka 4.0 (43 MB"))
+KAFKA_4_1 = Release("4.1.1", _jar_set("kafka-4.1", "Kafka 4.1 (43 MB"))
 KAFKA_4_4 = Release("4.4.0", KAFKA_4, "broker")
 ZOOKEEPER_3_4 = Release("3.4.13", _jar_set("zookeeper-3.4", "ZooKeeper 3.4 (1 MB"))
 ZOOKEEPER_3_9 = Release("3.9.3", _jar_set("zookeeper-3.9", "ZooKeeper 3.9 (8 MB"))
@@ -121,8 +123,37 @@ OLDER_KAFKAS = (
 )
 KAFKAS = (*OLDER_KAFKAS, OLD_PROTOCOL, NEWEST_KAFKA)
 
-KRAFTS = (KAFKA_3_9, KAFKA_4_4)
-"""The oldest and the newest release that runs as a cluster in KRaft mode."""
+KRAFTS = (KAFKA_3_9, KAFKA_4_0, KAFKA_4_1, KAFKA_4_4)
+"""The releases that run as clusters in KRaft mode, the oldest and the newest among them."""
+
+
+class KraftRun(NamedTuple):
+    """A KRaft cluster of three controllers that a test runs."""
+
+    release: Release
+    dynamic: bool
+    """Whether its voters are in the log (KIP-853), and not in `controller.quorum.voters`."""
+    combined: bool
+    """Whether each node is controller and broker (`process.roles=broker,controller`)."""
+
+    @property
+    def name(self) -> str:
+        """The release and the kind, as a test's id.
+
+        >>> KRAFT_RUNS[0].name
+        '3.9-static-combined'
+        """
+        kind = "dynamic" if self.dynamic else "static"
+        return f"{self.release.name}-{kind}{'-combined' if self.combined else ''}"
+
+
+KRAFT_RUNS = (
+    KraftRun(KAFKA_3_9, dynamic=False, combined=True),
+    KraftRun(KAFKA_4_0, dynamic=True, combined=True),
+    KraftRun(KAFKA_4_1, dynamic=False, combined=False),
+    KraftRun(KAFKA_4_1, dynamic=True, combined=True),
+    KraftRun(KAFKA_4_4, dynamic=False, combined=True),
+)
 
 ZOOKEEPERS = (
     ZooKeeperRelease(ZOOKEEPER_3_4, "2.1 to 2.3"),

@@ -13,6 +13,8 @@ import pytest
 from kcm.servers.jars import Jars
 from kcm.servers.supervisor import Supervisor
 from tests.faults.cells import CELLS, HALF_OPEN, KILL, STOP, Cell
+from tests.faults.kraft_cells import KRAFT_CELLS
+from tests.faults.kraft_world import KraftWorld
 from tests.faults.runner import play
 from tests.faults.world import World
 
@@ -54,3 +56,32 @@ def test_live_figures_equal_zookeeper_after_each_fault(
     assert found.history.versions > 0
     assert found.oldest_s <= MAX_STALE_S, found
     assert found.follows_after_s is not None, "how soon is measured by `python -m tests.faults`"
+
+
+KRAFT_PLAYED = (
+    "active controller: kill -9",
+    "all controllers: kill -9",
+    "active controller: hears nobody",
+)
+
+
+@pytest.fixture(scope="module")
+def kraft_faults(tmp_path_factory: pytest.TempPathFactory, jars: Jars) -> Iterator[KraftWorld]:
+    """A quorum and its pipeline, with changes all the time."""
+    folder = tmp_path_factory.mktemp("kraft-faults")
+    with Supervisor(folder, kill_on_exit=True) as servers, KraftWorld(servers, jars) as world:
+        yield world
+
+
+@pytest.mark.parametrize("name", KRAFT_PLAYED)
+def test_live_figures_equal_the_controllers_files_after_each_fault(
+    kraft_faults: KraftWorld, name: str
+) -> None:
+    """All leaders, ISRs and counts soon equal what a majority has, and each published record is in its files."""
+    (cell,) = (each for each in KRAFT_CELLS if each.name == name)
+    cell.prepare(kraft_faults)
+    found = play(kraft_faults, cell.part.name, cell.fault, partial(cell.act, kraft_faults))
+    assert (found.problem, found.wrong, found.history_problem) == ("", "", "")
+    assert found.history is not None
+    assert found.history.versions > 0
+    assert found.oldest_s <= MAX_STALE_S, found

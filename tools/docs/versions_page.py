@@ -9,7 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from tests.component.comparison.scripts import PLAYS, RELEASE_STORY
-from tests.support.releases import KAFKAS, KRAFTS, NEWEST_KAFKA, ZOOKEEPERS, KafkaRelease
+from tests.support.releases import (
+    KAFKA_3_7_FORMATS,
+    KAFKAS,
+    KRAFT_RUNS,
+    NEWEST_KAFKA,
+    ZOOKEEPERS,
+    KafkaRelease,
+)
 from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """Each row is a run of `make test-all` on real servers of that release. A release that the package repository does not serve is skipped there, with
@@ -31,9 +38,12 @@ asked what is watched."""
 
 KRAFT = f"""## KRaft
 
-Three controllers and brokers of the oldest and of the newest release are formatted by Kafka's own tool and started: {code(KRAFTS[0].name)} as a static quorum
-({code("controller.quorum.voters")}), {code(KRAFTS[-1].name)} as a dynamic one. Leaders are killed and paused, and another leads. Copies of their folders
-{code("__cluster_metadata-0")} are read, and compared with what AdminClient says of the cluster."""
+Three controllers and brokers of a release are formatted by Kafka's own tool and started: static quorums ({code("controller.quorum.voters")}) and dynamic ones,
+controllers alone and nodes that are brokers, too ({code("process.roles=broker,controller")}). Topics come and go, the active controller is killed and comes back, replicas leave their ISRs and
+join them, preferred replicas are elected. After each step the views are what AdminClient says of the cluster, and at the end each record is what each controller has in its
+own files. On the oldest and the newest release copies of their folders {code("__cluster_metadata-0")} are read as well, and each decision of Kafka's own QuorumController
+is compared with what the model holds and foretells, command by command (`tests/component/kraft/test_lock_step.py`). The formats of messages and records are held against those of
+{KAFKA_3_7_FORMATS.version}, too."""
 
 LIMITS = """## Limits
 
@@ -79,7 +89,17 @@ def versions_page() -> str:
             ),
         ),
         KRAFT,
-        table(("Kafka",), ((each.version,) for each in reversed(KRAFTS))),
+        table(
+            ("Kafka", "Quorum", "Nodes"),
+            (
+                (
+                    run.release.version,
+                    "dynamic" if run.dynamic else "static",
+                    "brokers and controllers in one" if run.combined else "controllers apart",
+                )
+                for run in reversed(KRAFT_RUNS)
+            ),
+        ),
         LIMITS,
     )
 

@@ -6,7 +6,7 @@ leader is stated (org.apache.kafka.metadata.PartitionRegistration.merge). An unc
 (ReplicationControlManager.handleBrokerFenced, handleBrokerInControlledShutdown).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from controller_model.facts.facts import AssignmentsAre, PartitionIs, Replicas, TopicIs
 from controller_model.kafka.elections import RECOVERING
@@ -85,7 +85,12 @@ def _state_partition(
             (new_tuple(TopicPartition, (topic, new.partition_id)),),
             is_first=old.leader is None,
             election=election,
-            eligible=_eligible(new.eligible_leader_replicas, new.last_known_elr),
+            eligible=_eligible(
+                new.eligible_leader_replicas,
+                new.last_known_elr,
+                # No record of a whole partition says it.
+                () if old.eligible is None else old.eligible.failed,
+            ),
         )
     )
 
@@ -118,7 +123,8 @@ def read_change(reading: Reading, change: PartitionChange) -> list[AnyEvent]:
     recovery = change.leader_recovery_state
     eligible = old.eligible
     if not (change.eligible_leader_replicas is None and change.last_known_elr is None):
-        eligible = _merged(eligible, change)
+        failed = reading.cause.failed_dirs.intersection(old.isr)
+        eligible = _merged(eligible, change, failed)
     # By position: keywords cost a part of a microsecond for each change.
     fact = PartitionIs(
         reading.stamp,
@@ -207,13 +213,23 @@ def _asked_by(reading: Reading, topic: str, partition: int) -> ElectionOrigin | 
     return asked_elections.origin_of(control, topic, partition, at=control.now)
 
 
-def _eligible(elr: Replicas, last_known: Replicas) -> EligibleLeaders | None:
-    return EligibleLeaders(elr, last_known) if elr or last_known else None
+def _eligible(
+    elr: Replicas, last_known: Replicas, failed: Collection[int]
+) -> EligibleLeaders | None:
+    if not (elr or last_known):
+        return None
+    still = tuple([replica for replica in elr if replica in failed]) if failed else ()
+    return EligibleLeaders(elr, last_known, still)
 
 
-def _merged(held: EligibleLeaders | None, change: PartitionChange) -> EligibleLeaders | None:
+def _merged(
+    held: EligibleLeaders | None, change: PartitionChange, failed: frozenset[int]
+) -> EligibleLeaders | None:
+    """Return who is eligible after a change with which the replicas in `failed` leave the ISR for their log directories."""
     before = EligibleLeaders() if held is None else held
     elr, last_known = change.eligible_leader_replicas, change.last_known_elr
     return _eligible(
-        before.elr if elr is None else elr, before.last_known if last_known is None else last_known
+        before.elr if elr is None else elr,
+        before.last_known if last_known is None else last_known,
+        failed.union(before.failed),
     )

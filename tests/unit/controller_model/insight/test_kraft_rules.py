@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from controller_model.insight.loss import involved, lose, outcome, safety
-from controller_model.insight.rebalance import AutoRebalance, Blocked, next_rebalance
+from controller_model.insight.rebalance import AutoRebalance, Blocked, next_rebalance, recommend
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.kraft_elections import EligibleLeaders
@@ -39,6 +39,22 @@ def test_a_reassignment_blocks_no_rebalance() -> None:
     partitions = [partition(0, 2, (2, 1)), partition(1, 1, (1,), adding=(3,))]
     assumed = AutoRebalance(reassignments_block=True)
     assert next_rebalance(partitions, KRAFT, assumed).elect == (TopicPartition("t", 0),)
+
+
+def test_a_preferred_replica_that_is_being_added_counts_as_imbalance() -> None:
+    """A KRaft controller makes no exception for it, and elects it as soon as it is in sync."""
+    lags = partition(0, 2, (2, 3), adding=(1,))
+    caught_up = partition(1, 2, (2, 1), adding=(1,))
+    done = partition(2, 1, (1, 2), adding=(1,))
+    assert [KRAFT.has_preferred_leader(each) for each in (lags, caught_up, done)] == [
+        False,
+        False,
+        True,
+    ]
+    assert [each.has_preferred_leader for each in (lags, caught_up, done)] == [True, False, False]
+    found = recommend([lags, caught_up, done], KRAFT)
+    assert [chunk.partitions for chunk in found.chunks] == [(TopicPartition("t", 1),)]
+    assert (found.imbalance_before, found.imbalance_after) == (2, 1)
 
 
 def test_a_fenced_or_lagging_preferred_replica_stays_blocked() -> None:
@@ -74,8 +90,9 @@ def test_eligible_replicas_are_involved() -> None:
     assert {2, 3} <= involved(held, KRAFT)
 
 
-def test_without_the_feature_eligible_replicas_do_not_count() -> None:
-    """They stay in the records after eligible.leader.replicas.version was set back."""
+def test_eligible_replicas_outlive_the_feature() -> None:
+    """They stay in the records after eligible.leader.replicas.version was set back, and Kafka elects them."""
     held = partition(0, 1, (1,), eligible=EligibleLeaders((2,)))
     off = msgspec.structs.replace(KRAFT, has_elr=False)
-    assert outcome(held, off, off.live - {1}).risks == ("offline",)
+    assert outcome(held, off, off.live - {1}).risks == ()
+    assert outcome(partition(0, 1, (1,)), off, off.live - {1}).risks == ("offline",)

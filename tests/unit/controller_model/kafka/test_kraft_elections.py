@@ -23,13 +23,16 @@ ELR, LAST = EligibleLeaders((2, 3)), EligibleLeaders((), (1,))
             (-1, (), False),
         ),  # it becomes eligible, and is gone
         ((1, (1,)), {3}, ELR, (True, False), (3, (3,), False)),
-        ((1, (1,)), {2, 3}, ELR, (False, False), (-1, (1,), False)),  # ELRs are off
+        ((1, (1,)), {2, 3}, ELR, (False, False), (2, (2,), False)),  # ELRs were switched off
+        ((1, (1,)), {1}, ELR, (False, False), (1, (1,), False)),
+        ((-1, ()), {1}, LAST, (False, False), (-1, (), False)),  # the last leader needs the feature
         ((1, (1, 3)), {2, 3}, ELR, (True, False), (3, (3,), False)),  # the ISR is not empty
         ((-1, ()), {1, 3}, LAST, (True, False), (1, (1,), True)),
         ((-1, ()), {2, 3}, LAST, (True, False), (-1, (), False)),
         ((-1, ()), {2, 3}, EligibleLeaders((), (1, 2)), (True, False), (-1, (), False)),
         ((-1, ()), {2, 3}, EligibleLeaders((2,), (2,)), (True, False), (2, (2,), False)),
         ((-1, (1,)), set(), None, (False, True), (-1, (1,), False)),
+        ((-1, (1,)), {2}, None, (True, False), (-1, (1,), False)),  # ELRs came later
     ],
 )
 def test_a_leader_is_chosen_in_kafkas_order(
@@ -48,3 +51,35 @@ def test_a_leader_is_chosen_in_kafkas_order(
         (1, 2, 3), *held, active, eligible=eligible, has_elr=has_elr, unclean=unclean
     )
     assert tuple(chosen) == found
+
+
+@pytest.mark.parametrize(
+    ("failed_dirs", "unclean", "found"),
+    [
+        ((), False, (2, (2,), False)),
+        ((2,), False, (3, (3,), False)),
+        ((2, 3), False, (3, (3,), False)),  # another directory of broker 3
+        ((2,), True, (3, (3,), False)),
+    ],
+)
+def test_a_replica_on_a_failed_log_directory_is_passed_over(
+    failed_dirs: tuple[int, ...], unclean: bool, found: tuple[int, tuple[int, ...], bool]
+) -> None:
+    """It is known of an eligible one, and holds while its broker lacks a directory."""
+    eligible = EligibleLeaders((2, 3), (), (2,))
+    chosen = leader_after_fencing(
+        (1, 2, 3),
+        1,
+        (1,),
+        {2, 3},
+        eligible=eligible,
+        has_elr=True,
+        unclean=unclean,
+        failed_dirs=failed_dirs,
+    )
+    assert tuple(chosen) == found
+    alone = leader_after_fencing(
+        (1, 2), 1, (1,), {2}, eligible=EligibleLeaders((2,), (), (2,)), has_elr=True,
+        unclean=True, failed_dirs=(2,),
+    )  # fmt: skip
+    assert alone.leader == -1

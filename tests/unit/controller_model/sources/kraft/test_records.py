@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller_model.insight.loss import lose
 from controller_model.kafka import metadata_records as kafka
 from controller_model.records.events import (
     BrokerEnd,
@@ -26,7 +27,8 @@ from controller_model.records.metadata_log import (
     QuorumReplica,
     QuorumSample,
 )
-from controller_model.records.views import ABSENT_IN_KRAFT, Capability
+from controller_model.records.view_facts import cluster_facts, partitions_in
+from controller_model.records.views import ABSENT_IN_KRAFT, BrokerView, Capability
 from controller_model.sources.kraft.brokers import addresses
 from controller_model.state import figures
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
@@ -172,6 +174,39 @@ def test_eligible_leader_replicas_are_held_and_cleared() -> None:
     cluster.configure("t", kafka.MIN_ISR, "1")
     fold.feed(Watcher(cluster).slices(first=place))
     assert (fold.cluster.counts.with_elr, fold.views()["prod/topic/t/0"].elr) == (0, {})
+
+
+def test_an_eligible_replica_whose_log_directory_failed_may_not_lead() -> None:
+    """Until its broker registers anew, the loss of the leader takes the partition offline."""
+    cluster = a_cluster(elr=True)
+    topic_id, part = cluster.topics["t"], cluster.parts["t"][0]
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    start = cluster.end
+    leader, other = part.isr
+    broker = cluster.brokers[other]
+    online = broker.online_dirs[:1]
+    cluster.write(
+        kafka.PartitionChange(0, topic_id, isr=(leader,), eligible_leader_replicas=(other,)),
+        kafka.BrokerRegistrationChange(other, broker.epoch, log_dirs=online),
+    )
+    fold.feed(Watcher(cluster).slices(first=start))
+    view = fold.views()["prod/topic/t/0"]
+    assert (view.elr, view.elr_failed) == ({0: (other,)}, {0: (other,)})
+
+    def lost() -> tuple[tuple[str, int], ...]:
+        views = fold.views()
+        brokers = [each for each in views.values() if isinstance(each, BrokerView)]
+        facts = cluster_facts(views["prod/cluster"], brokers)
+        return lose(partitions_in(views["prod/topic/t/0"]), facts, {leader}).offline
+
+    assert ("t", 0) in lost()
+    assert fold.views()[f"prod/broker/{leader}"].offline_if_lost == len(lost())
+    start = cluster.end
+    cluster.fence(other)
+    cluster.register(other)
+    cluster.unfence(other)
+    fold.feed(Watcher(cluster).slices(first=start))
+    assert ("t", 0) not in lost()
 
 
 def test_a_broker_is_fenced_until_it_is_unfenced() -> None:
