@@ -145,7 +145,6 @@ class ViewStore:
         )
         self._pending.pop(cluster, None)
         self._held_back.pop(cluster, None)
-        self._reread.discard(cluster)
 
     def _newest(self, cluster: str) -> ClusterSnapshot | None:
         """Return the newest snapshot of a cluster, held back or shown; None: there is none, or all is read again."""

@@ -288,7 +288,7 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
             Message(LOG, 11, AWAY_CODE),
             Message(VIEWS, 6, CUT_CODE),
         ],
-        [view(0, 3)],
+        [view(0, 3), change(11, 4, "she")],
     ]
     items = Items()
     following.follow(items.put)
@@ -297,6 +297,7 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
     newest = next_item(items)
     assert isinstance(newest, ClusterView)
     assert newest.as_of.generation == 3
+    assert next_item(items) == OtherWatcher("prod", "she", 4, 7), "what came with a view counts"
     following.check()
     following.close()
     assert client.assigned[-2:] == [{VIEWS: 4, LOG: 7}, {VIEWS: -2, LOG: 11}]

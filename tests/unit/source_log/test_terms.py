@@ -22,7 +22,7 @@ from source_log import readback, terms
 from source_log.config import SourceSettings
 from source_log.lease import LeaseLostError, SoleWatcher
 from source_log.log_writer import LogLostError
-from source_log.terms import LONG_TERM_S, Term, check_readable, run_terms
+from source_log.terms import LONG_TERM_S, PROBE_INTERVAL_S, Term, check_readable, run_terms
 from tests.support.kafka_client import Client, use_client
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -68,9 +68,11 @@ class Run(SoleWatcher):
         """Win at once, unless stopped."""
         assert stop is self.stop
         assert isinstance(make_probe, partial)
-        assert make_probe.keywords["ends_of"] == (NAMES.changes,), (
-            "leaders of its partitions answer"
-        )
+        assert make_probe.args == (self.settings, TOPICS)
+        assert make_probe.keywords == {
+            "every_s": PROBE_INTERVAL_S,
+            "ends_of": (NAMES.changes,),  # the leaders of its partitions answer
+        }
         self.steps.append("wait")
         return super().wait(stop, make_probe)
 

@@ -161,7 +161,8 @@ class Played:
         self.log_ends.append(log_end)
         self.on_turn()
 
-    def _watch(self, kill: Callable[[], None], **_: object) -> SimpleNamespace:
+    def _watch(self, kill: Callable[[], None], *, on_wait: Callable[[], None]) -> SimpleNamespace:
+        assert on_wait == self.stop.turned, "a call that still has time is no hang"
         self.watchdog.kill = kill
         return self.watchdog
 

@@ -75,6 +75,7 @@ def test_one_answer_has_all_that_the_page_shows(two_brokers: Served) -> None:
     assert [each["safe_to_stop"]["safe"] for each in shown["cluster"]["brokers"]] == [True, True]
     assert shown["cluster"]["log"]["read_zxid"] == "0", "64-bit numbers are text"
     assert len(shown["cluster"]["events"]) == 1, "those of its own cluster"
+    assert shown["cluster"]["elections_from"] == two_brokers.events.held_from("prod") == T0 + 1
     assert shown["cluster"]["delay_ms"] is None, "no change has been measured"
     assert page.now == {
         "now": T0,

@@ -299,9 +299,10 @@ def test_a_candidate_waits_for_a_connection_and_the_chroot(monkeypatch: pytest.M
     """It checks twice a second, and reports what is missing."""
     waiting, ensemble, connected = standing(), Ensemble(), Waits()
     refused: list[str] = []
+    found = [waiting.may_stand]
     steps: list[Callable[[], object]] = [
         connected.set,
-        lambda: refused.append(waiting.refused),
+        lambda: (refused.append(waiting.refused), found.append(waiting.may_stand)),
         lambda: ensemble.there.add("/kafka"),
     ]
     pauses = Waits(lambda: steps.pop(0)())  # noqa: PLW0108  # another step in each wait
@@ -309,6 +310,7 @@ def test_a_candidate_waits_for_a_connection_and_the_chroot(monkeypatch: pytest.M
     monkeypatch.setattr(waiting, "_stand", lambda: refused.append(waiting.refused))
     waiting._run()
     assert refused == ["the chroot /kafka: it is not there", ""]
+    assert [*found, waiting.may_stand] == [False, False, True]
     assert (pauses.waited_s, connected.waited_s) == ([0.5] * 3, [0.5] * 4)
     assert waiting.ended
 
@@ -346,6 +348,7 @@ def test_a_main_loop_that_hangs_ends_the_session(
 def test_a_proof_counts_the_others_who_stand() -> None:
     """A leader that is cut off from the log asks whether another would do better."""
     leading = standing()
+    assert leading.others == 0, "nobody is known before the first proof"
     leading._client = ensemble = Ensemble()
     leading._connected.set()
     for others in (0, 2):
