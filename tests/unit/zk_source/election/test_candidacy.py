@@ -106,6 +106,7 @@ class Ensemble:
 
     def get_children_async(self, path: str) -> Any:
         """Return an answer, available at once, with the election's znodes."""
+        assert path.endswith("/election/prod"), "others stand at the same path"
 
         def get(timeout: float) -> list[str]:
             assert timeout
