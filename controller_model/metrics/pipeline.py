@@ -84,7 +84,8 @@ LOG: Table[ClusterView] = {
         lambda view: seconds(view.log.verified_at),
     ),
     "kcm_cluster_divergent": figure(
-        "Whether a reconciliation has proved that the figures differ from what the cluster holds (1) or not (0).",
+        "Whether a reconciliation has proved that the figures differ from what ZooKeeper or the metadata log holds "
+        "(1) or not (0).",
         lambda view: int(view.log.divergent_since is not None),
     ),
     "kcm_cluster_divergent_since_timestamp_seconds": figure(

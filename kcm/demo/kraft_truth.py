@@ -62,7 +62,7 @@ def _fields(record: Partition | PartitionChange) -> dict[str, Any]:
     }
 
 
-class MetadataImage:
+class ReplayedMetadata:
     """What the records of the metadata log add up to, as Kafka's own image (MetadataDelta)."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class QuorumTruth:
     def __init__(self, controllers: Mapping[int, Node]) -> None:
         self.observations = Observations()
         self._controllers = controllers
-        self._image = MetadataImage()
+        self._image = ReplayedMetadata()
         self._base: TrueFigures | None = None
         self._seen: object = None
         """What showed last that files have changed."""

@@ -101,8 +101,10 @@ class MetadataWatcher:
         """Since when a kept record waits without a move of the log."""
         self._heartbeat_ms = heartbeat_ms
         self._heartbeat_due = now
-        self._beaten: tuple[Sight, int] | None = None
-        """What the last heartbeat reported, and when."""
+        self._beaten: tuple[tuple[object, ...], int] | None = None
+        """What the last heartbeat reported (`Sight.news`), and when."""
+        self._is_vacant = False
+        """Whether a voter said at the last turn that there is no leader."""
         self._heard = now
         """When another watcher of this generation was heard; the past if none ever was."""
         self._moved = self._ticked = now
@@ -272,14 +274,15 @@ class MetadataWatcher:
 
     def _beat(self, sight: Sight, now: int) -> None:
         """Write a heartbeat if one is due, or soon after what it reports has changed."""
-        if self._beaten is not None and self._beaten[0].news != sight.news:
-            before, at = self._beaten
+        was_vacant, self._is_vacant = self._is_vacant, sight.has_no_leader
+        if self._is_vacant and not was_vacant:
             # A lost quorum commits nothing: only a heartbeat shows it, and it must not wait.
-            is_lost = sight.has_no_leader and not before.has_no_leader
-            self._heartbeat_due = min(self._heartbeat_due, now if is_lost else at + NEWS_MS)
+            self._heartbeat_due = now
+        elif self._beaten is not None and self._beaten[0] != sight.news:
+            self._heartbeat_due = min(self._heartbeat_due, self._beaten[1] + NEWS_MS)
         if now < self._heartbeat_due:
             return
-        self._beaten = sight, now
+        self._beaten = sight.news, now
         self._heartbeat_due = now + self._heartbeat_ms
         for made in self.maker.flush():
             self._add(made, now)

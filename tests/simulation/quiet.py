@@ -212,6 +212,7 @@ def facts(view: AnyView | None) -> Any:
                 known = {k: v for k, v in known.items() if isinstance(v, int | float) and v}
                 known.pop("epoch", None)
                 known.pop("port", None)
+                known.pop("quorum_keeps_majority", None)
             for name in _HISTORY_OF_A_BROKER:
                 known.pop(name, None)
             return known if view.record.live or set(known) - {"v", "id"} else None

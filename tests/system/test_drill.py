@@ -44,7 +44,22 @@ ALWAYS = {
 }
 """The steps that `make test` does; `make test-all` does them all."""
 
-NOT_PLAYED = {
+OF_KRAFT = {
+    "KafkaBrokerFenced",
+    "KafkaBrokerMetadataBehind",
+    "KafkaFenceStorm",
+    "KafkaGoneNodeRegistered",
+    "KafkaIsrEmpty",
+    "KafkaPartitionsRecovering",
+    "KafkaQuorumCommitsStopped",
+    "KafkaQuorumMarginLost",
+    "KafkaSnapshotOld",
+    "KafkaVoterBehind",
+    "KcmQuorumNotKnown",
+}
+"""Alerts that only a KRaft cluster can have; the drill's has ZooKeeper."""
+
+NOT_PLAYED = OF_KRAFT | {
     "KafkaMigratingToKraft",
     "KcmCheckpointFull",
     "KcmClocksDisagree",

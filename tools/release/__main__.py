@@ -29,6 +29,7 @@ from pipeline.build import DISTRIBUTION
 from pipeline.runtime import EnvironmentProblemError, KcmError, UsageError
 from tools.build_hook import revision_of
 from tools.docs.man_pages import man_pages
+from tools.programs import find_helm
 from tools.release.bill import bill
 from tools.release.boards import shared
 from tools.site import build_site
@@ -37,7 +38,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = Path("helm", DISTRIBUTION)
 IMAGES = {"monitor": DISTRIBUTION, "monitor-spark": f"{DISTRIBUTION}-spark"}
 """The targets of docker/Dockerfile, and the names of their images in the chart."""
-HELM_INSTALL = "go install helm.sh/helm/v3/cmd/helm@v3.22.0"
 _PRINTED_LINES = 5
 """Of a program that failed."""
 
@@ -90,9 +90,9 @@ def distributions(release: Release) -> list[Path]:
 
 def chart(release: Release) -> list[Path] | str:
     """Make the chart's package, signed where a key is given."""
-    helm = shutil.which("helm")
+    helm = find_helm()
     if helm is None:
-        return f"helm is not on PATH ({HELM_INSTALL})"
+        return "helm is not there (python -m tools.programs fetches it)"
     signed: tuple[str, ...] = ()
     if release.sign_key is not None:
         signed = ("--sign", "--key", release.sign_key, "--keyring", str(release.keyring))

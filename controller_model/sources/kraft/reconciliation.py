@@ -83,9 +83,11 @@ def _topic_digest(topic: TopicState, topic_id: str) -> int:
             held.isr,
             topic.adding.get(partition, ()),
             topic.removing.get(partition, ()),
-            *(held.eligible or _NOBODY),
+            eligible.elr,
+            eligible.last_known,
         )
         for partition, held in sorted(topic.partitions.items())
+        for eligible in (held.eligible or _NOBODY,)
     ]
     return topic_digest(topic_id, rows)
 

@@ -344,7 +344,10 @@ def test_settings_of_the_brokers_files_are_printed_as_options(
         assert [(each["level"], each["text"]) for each in lines] == [
             ("warn", f"min.insync.replicas=1 {on}; min_insync_replicas is not set"),
             ("ok", f"{percentage}: --leader-imbalance-percentage prod=10"),
-            ("ok", f"auto.leader.rebalance.enable=true {on}: --auto-leader-rebalance prod=true"),
+            (
+                "warn",
+                f"auto.leader.rebalance.enable=false {on}; auto_leader_rebalance is true for the fold",
+            ),
             ("ok", f"leader.imbalance.check.interval.seconds=300 {on}"),
         ]
         assert lines[0]["todo"].startswith("set --min-insync-replicas prod=1")

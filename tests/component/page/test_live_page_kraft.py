@@ -25,7 +25,7 @@ def test_the_page_of_a_kraft_cluster_has_no_line_of_zookeeper(desk: Desk) -> Non
     assert f"held up to offset {cluster.end} of epoch 1" in pipeline
     for words in ("Work", "Failover", "not known"):
         assert words not in facts, words
-    for words in ("ZooKeeper", "znode", "reconciliations"):
+    for words in ("ZooKeeper", "znode"):
         assert words not in pipeline, words
     expect(page.locator("#brokers-lead")).to_contain_text("2 brokers active, 1 fenced or gone")
     assert "fenced" in row_of(page, "broker-table", "3")[1]

@@ -247,6 +247,7 @@ def _kraft(
         "snapshot_end": 800,
         "snapshot_at": T0,
         "sample": sample,
+        "is_sampled": True,
     }
     usual: dict[str, Any] = {
         "controller": ControllerView(

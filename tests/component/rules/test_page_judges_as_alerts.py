@@ -145,6 +145,7 @@ def quorum(
             tuple(QuorumReplica(id_, 90, at, at - behind_ms.get(id_, 0)) for id_ in (1, 2, 3)),
             tuple(QuorumReplica(id_, 90, at, at - behind_ms.get(id_, 0)) for id_ in (11, 12)),
         ),
+        "is_sampled": True,
         "snapshot_at": NOW - 3_600_000,
     }
     view = {

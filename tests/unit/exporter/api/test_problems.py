@@ -303,6 +303,7 @@ def kraft(
         (QuorumReplica(11, 90, T0, T0 - broker_ms),),
     )
     known: dict[str, Any] = {"leader": 1, "leader_epoch": 7, "voters": (1, 2, 3), "sample": sample}
+    known["is_sampled"] = True
     known |= {"high_watermark": 90, "high_watermark_since": T0}
     return snapshot(
         broker_view(11, fenced=False),

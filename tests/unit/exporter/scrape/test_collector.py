@@ -215,6 +215,7 @@ def a_quorum() -> QuorumView:
         voters=(3000,),
         features={"metadata.version": 25},
         sample=QuorumSample(T0, 3000, 1, 9, (voter,), (broker,)),
+        is_sampled=True,
         snapshot_end=4,
         snapshot_at=T0,
         unknown={"30:0": 1},
@@ -240,6 +241,7 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
         ),
         min_isr_assumed=1,
         quorum=a_quorum(),
+        controllers_safe_to_stop={3000: False},
         controller=ControllerView(
             id=0,
             epoch=1,

@@ -10,7 +10,7 @@ import pytest
 
 from controller_model.kafka import metadata_records as kafka
 from kcm.demo.figures import TrueFigures
-from kcm.demo.kraft_truth import MetadataImage, QuorumTruth
+from kcm.demo.kraft_truth import QuorumTruth, ReplayedMetadata
 from kcm.servers.quorum import Leader, read_leader
 from tests.support import metadata_folders
 from tests.support.kraft_cluster import KraftCluster
@@ -124,7 +124,7 @@ def test_the_small_cluster_has_something_of_each(what: str) -> None:
 def test_an_image_equals_the_cluster_that_wrote_the_log() -> None:
     """Each figure, after the last record."""
     cluster = eventful()
-    image = MetadataImage()
+    image = ReplayedMetadata()
     for batch in cluster.log:
         for record in batch.records:
             image.apply(record)
