@@ -12,7 +12,7 @@ from kcm.demo.cluster import BROKER_IDS, BROKER_PROPERTIES, REQUEST_DEADLINE_S, 
 from kcm.demo.figures import TrueFigures, differences
 from kcm.demo.kafka_admin import Described, KafkaAdmin, is_behind
 from kcm.demo.kraft_truth import QuorumTruth
-from kcm.demo.monitor import REPLICA_LAG
+from kcm.demo.monitor import REPLICA_LAGS
 from kcm.demo.truth import KafkaTruth
 from kcm.run.exporter_client import Scrape
 from kcm.servers.jars import KAFKA_4, Jars, ensure_set
@@ -167,7 +167,7 @@ def _contradiction(told: Described, truth: TrueFigures, scrape: Scrape) -> str:
     )
     if different := differences(truth, known):
         return f"Kafka's client says otherwise than the controllers' files: {', '.join(different)}"
-    lags = {int(replica): lag for (name, replica), lag in scrape.items() if name == REPLICA_LAG}
+    lags = {int(node): lag for (name, node), lag in scrape.items() if name in REPLICA_LAGS}
     replicas = {*told.voters, *told.observers}
     shown = {each for each in replicas if each not in lags or is_behind(0, int(lags[each]))}
     if shown == set(told.behind) and lags.keys() <= replicas:

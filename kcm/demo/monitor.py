@@ -44,7 +44,9 @@ KRAFT_METRICS = {
 FENCED = "kafka_broker_fenced"
 UNCLEAN = "kafka_controller_unclean_leader_elections_total"
 CANDIDACIES = "kafka_quorum_candidacies_total"
-REPLICA_LAG = "kafka_quorum_replica_lag_records"
+CONTROLLER_LAG = "kafka_quorum_replica_lag_records"
+BROKER_LAG = "kafka_broker_metadata_lag_records"
+REPLICA_LAGS = (CONTROLLER_LAG, BROKER_LAG)
 """Of each replica of the metadata log that DescribeQuorum lists."""
 BROKER_METRICS = {
     "live": "kafka_broker_live",
@@ -62,7 +64,7 @@ NAMES = {
     FENCED,
     UNCLEAN,
     CANDIDACIES,
-    REPLICA_LAG,
+    *REPLICA_LAGS,
     *CLUSTER_METRICS.values(),
     *BROKER_METRICS.values(),
     *KRAFT_METRICS.values(),

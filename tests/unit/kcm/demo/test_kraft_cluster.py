@@ -9,7 +9,7 @@ import pytest
 from kcm.demo.figures import TrueFigures
 from kcm.demo.kafka_admin import MANY_RECORDS, Described
 from kcm.demo.kraft_cluster import _contradiction
-from kcm.demo.monitor import REPLICA_LAG
+from kcm.demo.monitor import BROKER_LAG, CONTROLLER_LAG
 from kcm.run.exporter_client import Scrape
 
 TRUTH = TrueFigures(
@@ -44,15 +44,16 @@ TOLD = Described(
     elr=1,
 )
 SHOWN: Scrape = {
-    **{(REPLICA_LAG, replica): 0.0 for replica in ("3001", "3002", "0", "1")},
-    (REPLICA_LAG, "2"): MANY_RECORDS + 1.0,
+    **{(CONTROLLER_LAG, node): 0.0 for node in ("3001", "3002")},
+    **{(BROKER_LAG, broker): 0.0 for broker in ("0", "1")},
+    (BROKER_LAG, "2"): MANY_RECORDS + 1.0,
 }
 
 
 def test_what_agrees_is_no_contradiction() -> None:
     """A replica that lacks some records, as each does at times, follows."""
     assert _contradiction(TOLD, TRUTH, SHOWN) == ""
-    assert _contradiction(TOLD, TRUTH, SHOWN | {(REPLICA_LAG, "0"): float(MANY_RECORDS)}) == ""
+    assert _contradiction(TOLD, TRUTH, SHOWN | {(BROKER_LAG, "0"): float(MANY_RECORDS)}) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,9 @@ def test_each_figure_of_kafkas_client_is_compared(field: str, value: Any, name: 
 @pytest.mark.parametrize(
     "shown",
     [
-        SHOWN | {(REPLICA_LAG, "2"): 0.0},
-        SHOWN | {(REPLICA_LAG, "3002"): MANY_RECORDS + 1.0},
-        SHOWN | {(REPLICA_LAG, "9"): 0.0},
+        SHOWN | {(BROKER_LAG, "2"): 0.0},
+        SHOWN | {(CONTROLLER_LAG, "3002"): MANY_RECORDS + 1.0},
+        SHOWN | {(BROKER_LAG, "9"): 0.0},
         {place: lag for place, lag in SHOWN.items() if place[1] != "0"},
     ],
     ids=["follows", "behind", "unknown", "missing"],
