@@ -117,7 +117,7 @@ class Sides:
         wrong = [
             f"{name}: {getattr(shown, name)}, not {getattr(true, name)}"
             for name in differences(true, shown)
-            if name != "elections"
+            if name != "elections" and getattr(true, name) is not None  # None: this truth lacks it
         ]
         sample = self.sampler.sample()
         (verdict,) = judge([sample], self.truth.known())
