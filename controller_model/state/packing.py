@@ -118,3 +118,18 @@ def _unpack(decoder: msgspec.msgpack.Decoder[_StateT], data: bytes) -> _StateT:
         return decoder.decode(memoryview(data)[1:])
     except DECODING_ERRORS as error:
         raise UnreadableStateError(f"a damaged state: {error}") from None
+
+
+def own_state(held: object, kind: type[_StateT]) -> _StateT:
+    """Return a source's own state of this kind: a new one for None, or what was unpacked, which has no type yet.
+
+    Raises UnreadableStateError for what is none.
+    """
+    if held is None:
+        return kind()
+    if isinstance(held, kind):
+        return held
+    try:
+        return msgspec.convert(held, kind)
+    except DECODING_ERRORS as error:
+        raise UnreadableStateError(f"a damaged state: {error}") from None

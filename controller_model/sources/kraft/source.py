@@ -14,7 +14,6 @@ from controller_model.facts.facts import ClusterIdIs, ControllerIs, CountingStar
 from controller_model.facts.stamp import Stamp
 from controller_model.kafka import metadata_records as kafka
 from controller_model.kafka.ids import NO_CONTROLLER
-from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.events import AnyEvent
 from controller_model.records.metadata_log import (
     AnyMetadataRecord,
@@ -55,7 +54,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import mark_incomplete, mark_verified
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import is_time
-from controller_model.state.packing import UnreadableStateError
+from controller_model.state.packing import own_state
 from controller_model.state.source import Handle, Inferred, Source
 from controller_model.tracking import asked_elections
 
@@ -94,13 +93,7 @@ class KraftSource(Source):
 
     def adopt(self, control: ControlPlane) -> None:
         """Make `control.source` this source's own state: a new one, or what was unpacked."""
-        if control.source is None:
-            control.source = KraftState()
-        elif not isinstance(control.source, KraftState):
-            try:
-                control.source = msgspec.convert(control.source, KraftState)
-            except DECODING_ERRORS as error:
-                raise UnreadableStateError(f"a damaged state: {error}") from None
+        control.source = own_state(control.source, KraftState)
         if control.quorum is None:
             control.quorum = QuorumView()
         control.log.view.absent = ABSENT_IN_KRAFT

@@ -7,13 +7,10 @@ if a handler raises, it must not include a znode that is not held.
 
 from typing import Final
 
-import msgspec
-
 from controller_model.facts.origin import UNKNOWN_VERSION, Origin
 from controller_model.facts.stamp import Stamp
 from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnodeError
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
-from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import UNREADABLE_NAMED
 from controller_model.sources.zookeeper.brokers import BrokerState, is_in_sync_with_others
@@ -47,7 +44,7 @@ from controller_model.sources.zookeeper.znodes import END_READERS, READERS
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import count_anomaly
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.packing import UnreadableStateError
+from controller_model.state.packing import own_state
 from controller_model.state.source import Handle, Inferred, Source
 
 # Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
@@ -68,13 +65,7 @@ class ZooKeeperSource(Source):
 
     def adopt(self, control: ControlPlane) -> None:
         """Make `control.source` ZooKeeper's state: a new one, or what was unpacked."""
-        if control.source is None:
-            control.source = ZooKeeperState()
-        elif not isinstance(control.source, ZooKeeperState):
-            try:
-                control.source = msgspec.convert(control.source, ZooKeeperState)
-            except DECODING_ERRORS as error:
-                raise UnreadableStateError(f"a damaged state: {error}") from None
+        control.source = own_state(control.source, ZooKeeperState)
 
     def name_of(self, record: ZnodeChange) -> str:
         """Return the kind of a change and its path."""
