@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,27 +25,75 @@ TOPICS = 4
 PARTITIONS = 5
 EVERY_S = 0.25
 CONNECT_DEADLINE_S = 30.0
-STOP_DEADLINE_S = 10.0
 
 
-class SteadyChanges:
-    """Writes partition states one after another in a separate thread."""
+class SteadyWriter(ABC):
+    """Writes one change after another in a thread of its own, except within `held`."""
 
-    def __init__(self, hosts: str) -> None:
-        """Describe the writer; `start` creates its topics and then changes them."""
+    go_on_deadline_s = CONNECT_DEADLINE_S
+    stop_deadline_s = 10.0
+
+    def __init__(self) -> None:
         self.written = 0
-        self._client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=4.0)
         self._stop = threading.Event()
         self._allowed = threading.Event()
         self._idle = threading.Event()
         self._allowed.set()
         self._thread = threading.Thread(target=self._run, name="steady changes", daemon=True)
 
+    @abstractmethod
+    def write(self, number: int) -> int:
+        """Try to write the change of this number; return how many were written."""
+
+    def start(self) -> None:
+        """Start to write."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop writing."""
+        self._stop.set()
+        self._allowed.set()
+        self._thread.join(self.stop_deadline_s)
+
+    def go_on(self) -> None:
+        """Wait for a write after now: an idle environment proves little."""
+        before = self.written
+        wait_until(lambda: self.written > before, deadline_s=self.go_on_deadline_s)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Write nothing within the block."""
+        self._idle.clear()
+        self._allowed.clear()
+        self._idle.wait(self.stop_deadline_s)
+        try:
+            yield
+        finally:
+            self._allowed.set()
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if not self._allowed.is_set():
+                self._idle.set()
+                self._allowed.wait()
+            if self._stop.wait(EVERY_S):
+                return
+            self.written += self.write(number)
+
+
+class SteadyChanges(SteadyWriter):
+    """Writes partition states to ZooKeeper."""
+
+    def __init__(self, hosts: str) -> None:
+        """Describe the writer; `start` creates its topics and then changes them."""
+        super().__init__()
+        self._client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=4.0)
+
     def start(self) -> None:
         """Create the topics and start."""
         self._client.start(timeout=CONNECT_DEADLINE_S)
         self.make_topics()
-        self._thread.start()
+        super().start()
 
     def make_topics(self) -> None:
         """Write the topics' znodes; existing ones are kept."""
@@ -69,41 +118,18 @@ class SteadyChanges:
 
     def close(self) -> None:
         """Stop writing and disconnect."""
-        self._stop.set()
-        self._allowed.set()
-        self._thread.join(STOP_DEADLINE_S)
+        super().close()
         self._client.stop()
         self._client.close()
 
-    def go_on(self) -> None:
-        """Wait for a write after now: an idle environment proves little."""
-        before = self.written
-        wait_until(lambda: self.written > before, deadline_s=CONNECT_DEADLINE_S)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Write nothing within the block."""
-        self._idle.clear()
-        self._allowed.clear()
-        self._idle.wait(STOP_DEADLINE_S)
+    def write(self, number: int) -> int:
+        """Write a partition's next state."""
+        partition, topic = divmod(number % (TOPICS * PARTITIONS), TOPICS)
         try:
-            yield
-        finally:
-            self._allowed.set()
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            if not self._allowed.is_set():
-                self._idle.set()
-                self._allowed.wait()
-            if self._stop.wait(EVERY_S):
-                return
-            partition, topic = divmod(number % (TOPICS * PARTITIONS), TOPICS)
-            try:
-                self._client.set(state_path(f"steady-{topic}", partition), self._state(number))
-            except (KazooException, ConnectionError, TimeoutError, NoNodeError):
-                continue
-            self.written += 1
+            self._client.set(state_path(f"steady-{topic}", partition), self._state(number))
+        except (KazooException, ConnectionError, TimeoutError, NoNodeError):
+            return 0
+        return 1
 
     def _state(self, number: int) -> bytes:
         turn = number // (TOPICS * PARTITIONS)

@@ -37,6 +37,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, TopicPartition
 
 from controller_model.records.changes import (
+    Batch,
     ChangeKind,
     ZnodeChange,
     decode_message,
@@ -99,7 +100,8 @@ class History:
         """Compare all that was ever written; return what is new. All members must serve."""
         up_to = committed(self._data_dirs)[-1].zxid
         time.sleep(STALE_S)
-        log = tuple(read_log(self._bootstrap_servers()))
+        batches = read_log(self._bootstrap_servers())
+        log = tuple(change for batch in batches for change in batch.changes)
         versions = versions_of(committed(self._data_dirs))
         comparison = Comparison(versions)
         comparison.read(log)
@@ -149,8 +151,8 @@ def versions_of(commits: Iterable[Commit]) -> Versions:
     return found
 
 
-def read_log(bootstrap_servers: str) -> Iterator[ZnodeChange]:
-    """Yield the records of the log as it is now, in the order of their offsets."""
+def read_log(bootstrap_servers: str) -> Iterator[Batch]:
+    """Yield the messages of the log as it is now, in the order of their offsets; none holds what cannot be read."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -172,7 +174,7 @@ def read_log(bootstrap_servers: str) -> Iterator[ZnodeChange]:
                 offset = (message.offset() or 0) + 1
                 batch = decode_message(message.value() or b"")
                 assert not batch.unreadable, f"{batch.unreadable} records at offset {offset - 1}"
-                yield from batch.changes
+                yield batch
     finally:
         consumer.close()
 

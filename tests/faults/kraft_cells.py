@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.faults.cells import DOWN_S, KILL, STOP, TERM
-from tests.faults.kraft_world import BROKERS, VOTERS, KraftWorld
+from tests.faults.changes import BROKERS
+from tests.faults.kraft_world import VOTERS, KraftWorld
 from tests.faults.world import STANDBY
 from tests.support.waiting import wait_until
 

@@ -7,9 +7,8 @@ The rule: what others send to a controller goes through its own proxy: other con
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Self
 
 from kcm.servers.jars import Jars
@@ -17,6 +16,7 @@ from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.quorum import Leader
 from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import KcmError
+from tests.faults.changes import BROKERS, PARTITIONS, TOPICS, SteadyWriter
 from tests.faults.metadata_history import MetadataHistory
 from tests.faults.metadata_truth import MetadataTruth
 from tests.faults.world import STANDBY, PipelineWorld
@@ -27,31 +27,22 @@ from tests.support.tcp_proxy import Network
 from tests.support.waiting import wait_until
 
 VOTERS = (3001, 3002, 3003)
-BROKERS = (101, 102, 103)
-TOPICS = 4
-PARTITIONS = 5
-EVERY_S = 0.25
 SNAPSHOT_BYTES = 20_000
 """Of records after which each controller makes a snapshot: several in a run."""
-GO_ON_DEADLINE_S = 60.0
-STOP_DEADLINE_S = 60.0
-"""A request may be under way to a quorum that does not answer."""
 
 
-class SteadyIsrChanges:
-    """Leaders that change the ISR of a partition several times a second, in a thread of its own."""
+class SteadyIsrChanges(SteadyWriter):
+    """Leaders that change the ISR of a partition several times a second."""
+
+    go_on_deadline_s = stop_deadline_s = 60.0
+    """A request may be under way to a quorum that does not answer."""
 
     def __init__(self, cluster: KraftCluster, release: Release, truth: MetadataTruth) -> None:
         """Describe the brokers; `start` registers them."""
-        self.written = 0
+        super().__init__()
         self.brokers = ImitatedBrokers(cluster, release)
         self._truth = truth
         self._partitions: list[ImitatedPartition] = []
-        self._stop = threading.Event()
-        self._allowed = threading.Event()
-        self._idle = threading.Event()
-        self._allowed.set()
-        self._thread = threading.Thread(target=self._run, name="steady changes", daemon=True)
 
     def start(self) -> None:
         """Register the brokers, create the topics, and start."""
@@ -63,49 +54,26 @@ class SteadyIsrChanges:
             turned = [BROKERS[n:] + BROKERS[:n] for n in range(len(BROKERS))]
             assignment = list(itertools.islice(itertools.cycle(turned), PARTITIONS))
             self._partitions += self.brokers.create_topic(f"steady-{topic}", assignment)
-        self._thread.start()
+        super().start()
 
     def close(self) -> None:
         """Stop, and let the brokers go."""
-        self._stop.set()
-        self._allowed.set()
-        self._thread.join(STOP_DEADLINE_S)
+        super().close()
         self.brokers.__exit__(None, None, None)
 
-    def go_on(self) -> None:
-        """Wait for a change after now: an idle environment proves little."""
-        before = self.written
-        wait_until(lambda: self.written > before, deadline_s=GO_ON_DEADLINE_S)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Change nothing within the block."""
-        self._idle.clear()
-        self._allowed.clear()
-        self._idle.wait(STOP_DEADLINE_S)
+    def write(self, number: int) -> int:
+        """Change the ISR of a partition, if it is led and somebody leads the quorum."""
+        partition = self._partitions[number % len(self._partitions)]
+        held = self._truth.led().get((partition.topic_id, partition.number))
+        if held is None or held.leader < 0:
+            return 0
+        partition.leader, partition.leader_epoch, partition.partition_epoch = held
+        others = [each for each in partition.replicas if each != partition.leader]
+        isr = [partition.leader, *others[: 1 + number // len(self._partitions) % 2]]
         try:
-            yield
-        finally:
-            self._allowed.set()
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            if not self._allowed.is_set():
-                self._idle.set()
-                self._allowed.wait()
-            if self._stop.wait(EVERY_S):
-                return
-            partition = self._partitions[number % len(self._partitions)]
-            held = self._truth.led().get((partition.topic_id, partition.number))
-            if held is None or held.leader < 0:
-                continue
-            partition.leader, partition.leader_epoch, partition.partition_epoch = held
-            others = [each for each in partition.replicas if each != partition.leader]
-            isr = [partition.leader, *others[: 1 + number // len(self._partitions) % 2]]
-            try:
-                self.written += self.brokers.alter_isr([partition], isr)
-            except (AssertionError, KcmError, OSError):
-                continue  # nobody leads the quorum
+            return self.brokers.alter_isr([partition], isr)
+        except (AssertionError, KcmError, OSError):
+            return 0
 
 
 class KraftWorld(PipelineWorld):

@@ -15,14 +15,11 @@ Watchers may write the same offsets: what is repeated is counted, and compared a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from controller_model.kafka import metadata_records as kafka
-from controller_model.records.changes import decode_message
 from controller_model.records.metadata_log import (
     NO_EPOCH,
     MetadataSlice,
@@ -30,8 +27,7 @@ from controller_model.records.metadata_log import (
     SnapshotPart,
     SnapshotStarted,
 )
-from kcm.servers.kafka import QUIET_LIBRDKAFKA
-from tests.faults.history import CHANGES, TIMEOUT_S, Checked
+from tests.faults.history import Checked, read_log
 from tests.faults.judge import STALE_S
 from tests.faults.metadata_truth import Batch, MetadataLogs
 
@@ -52,7 +48,8 @@ class MetadataHistory:
         """Compare all that was ever written; return what is new. All controllers must serve."""
         up_to = self._committed()[-1].last_offset
         time.sleep(STALE_S)
-        published = list(read_log(self._bootstrap_servers()))
+        batches = read_log(self._bootstrap_servers())
+        published = [record for batch in batches for record in batch.metadata]
         comparison = MetadataComparison(self._committed())
         comparison.read(published)
         comparison.finish(up_to=up_to)
@@ -64,27 +61,6 @@ class MetadataHistory:
         logs = MetadataLogs(self._log_dirs)
         logs.read()
         return logs.committed
-
-
-def read_log(bootstrap_servers: str) -> Iterator[Any]:
-    """Yield the records of the metadata log in `kcm.changes` as it is now, in the order of their offsets."""
-    settings = {"bootstrap.servers": bootstrap_servers, "group.id": "history", **QUIET_LIBRDKAFKA}
-    consumer = Consumer({**settings, "enable.auto.commit": False})
-    try:
-        for number in consumer.list_topics(CHANGES, timeout=TIMEOUT_S).topics[CHANGES].partitions:
-            place = TopicPartition(CHANGES, number)
-            offset, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
-            consumer.assign([TopicPartition(CHANGES, number, offset)])
-            while offset < end:
-                message = consumer.poll(TIMEOUT_S)
-                assert message is not None, f"{CHANGES}-{number} ends at {offset}, not at {end}"
-                assert message.error() is None, message.error()
-                offset = (message.offset() or 0) + 1
-                batch = decode_message(message.value() or b"")
-                assert not batch.unreadable, f"{batch.unreadable} records at offset {offset - 1}"
-                yield from batch.metadata
-    finally:
-        consumer.close()
 
 
 class MetadataComparison:
