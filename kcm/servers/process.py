@@ -28,7 +28,8 @@ HEALTH_POLL_S = 0.05  # how often a health check is repeated while a process sta
 STOP_DEADLINE_S = 15.0  # a broker's controlled shutdown takes 1-5 s
 KILL_DEADLINE_S = 30.0  # the guard's own deadline, with a margin
 PAUSE_DEADLINE_S = 20.0  # the guard's own deadline, with a margin
-LOG_TAIL_LINES = 25  # enough for a Java stack trace with its cause
+JAVA_FRAMES = ("\tat ", "\t... ")
+LOG_TAIL_LINES = 25  # enough for the exceptions of a Java program with what led to them
 SIGNAL_BASE = 128  # a shell reports a signal as this and its number
 
 
@@ -202,7 +203,7 @@ class Process:
         self._send(b"C")
 
     def log_tail(self) -> str:
-        """Return the last lines that this run logged; empty when it logged nothing."""
+        """Return the last lines that this run logged, without the frames of Java's stacks; empty when it logged nothing."""
         try:
             with self.log_path.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
@@ -211,7 +212,9 @@ class Process:
                 text = log.read().decode(errors="replace")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.splitlines()[-LOG_TAIL_LINES:])
+        # The frames of one stack would leave no room for what came before it: the cause.
+        lines = [line for line in text.splitlines() if not line.startswith(JAVA_FRAMES)]
+        return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def _with_log(self, what: str) -> str:
         tail = self.log_tail()

@@ -96,6 +96,15 @@ def test_a_process_that_ends_too_early_shows_its_log(owner: Supervisor) -> None:
         assert "line 10\n" not in str(caught.value)
 
 
+def test_the_cause_is_shown_in_place_of_the_frames_of_a_stack(owner: Supervisor) -> None:
+    """A Java program's last words are its stacks, longer than what is shown."""
+    code = "print('cause\\nException: end'); print('\\tat a.B.c(B.java:1)\\n' * 60 + '\\t... 9 more'); exit(1)"
+    with pytest.raises(EnvironmentProblemError, match=r"cause\n +Exception: end") as caught:
+        started(owner, "java", python(code), health=lambda: "not yet")
+    assert "B.java" not in str(caught.value)
+    assert "9 more" not in str(caught.value)
+
+
 def test_a_program_that_cannot_run_is_named(owner: Supervisor) -> None:
     """A missing program is an error that names it."""
     with pytest.raises(EnvironmentProblemError, match="cannot run /no/such/program: No such file"):
