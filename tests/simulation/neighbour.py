@@ -7,10 +7,12 @@ quiet the neighbour's figures are correct, too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from typing import TYPE_CHECKING
 
+from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position, partition_of
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, encode_change, join_changes
 from controller_model.records.views import ClusterView, cluster_key, decode_view
@@ -114,8 +116,10 @@ class Neighbour:
         records = self.world.at((self.world.views.name, self.partition)).records
         key = cluster_key(self.cluster).encode()
         value = next((record.value for record in reversed(records) if record.key == key), None)
-        view = None if value is None else decode_view(value)
-        wanted = view.resync_wanted if isinstance(view, ClusterView) else None
+        wanted = None
+        with contextlib.suppress(UnreadableRecordError):  # another program may have written it
+            view = decode_view(value or b"")
+            wanted = view.resync_wanted if isinstance(view, ClusterView) else None
         if wanted is not None:
             self.rest()
         else:
