@@ -57,6 +57,8 @@ DEADLINE_S = 120.0
 POLL_S = 0.02
 LIVE_DEADLINE_S = 900.0
 SNAPSHOT_DEADLINE_S = 300.0
+SNAPSHOT_BYTES = 32
+"""Of the log for each partition, about a third of all."""
 METADATA_LOG = "__cluster_metadata-0"
 
 
@@ -334,8 +336,10 @@ def _other_isr(cluster: FakeCluster, partition: TopicPartition) -> tuple[int, ..
 
 def measure_cold(partitions: int, rounds: int) -> dict[str, Any]:
     """Start the pipeline beside a cluster of this size that has a snapshot; return the time until it is live."""
-    properties = {"metadata.log.max.record.bytes.between.snapshots": 1 << 20}
-    heap_mib = 512 + partitions // 500
+    # A few snapshots on the way: one for each MiB of a large log would be most of what the controller does.
+    between = max(1 << 20, SNAPSHOT_BYTES * partitions)
+    properties = {"metadata.log.max.record.bytes.between.snapshots": between}
+    heap_mib = 512 + partitions // 250
     with fake_cluster(controllers=1, heap_mib=heap_mib, properties=properties) as cluster:
         cluster.register(*SMALL)
         cluster.create("topic", partitions, PER_WIDE_TOPIC, SMALL)
