@@ -81,12 +81,24 @@ class KraftCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> Leader:
-        """Start every node that does not run, wait until each serves, and return the leader."""
-        for node in self.nodes:
-            node.start(wait=False)
-        for node in self.nodes:
-            node.wait_ready()
-        return self.await_leader()
+        """Start every node that does not run, wait until each serves, and return the leader.
+
+        Brokers start when most controllers follow one leader. A broker that copies the records of the first leader,
+        and has to drop them for those of a second one, forgets for good who the voters are, and so never
+        registers (Kafka 4.4.0, KRaftControlRecordStateMachine.truncateNewEntries).
+        """
+        for nodes in (self.controllers.values(), self.nodes):
+            for node in nodes:
+                node.start(wait=False)
+            for node in nodes:
+                node.wait_ready()
+            leader = self.await_leader(self._is_followed)
+        return leader
+
+    def _is_followed(self, leader: Leader) -> bool:
+        """Whether most controllers know this leader."""
+        knowing = sum(each.known_leader() == leader for each in self.controllers.values())
+        return 2 * knowing > len(self.controllers)
 
     def kill(self) -> None:
         """Kill every node."""
