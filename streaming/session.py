@@ -50,6 +50,8 @@ writers."""
 _JVM_OPTIONS = (
     "-XX:-UsePerfData",
     "-XX:+ExitOnOutOfMemoryError",
+    # Otherwise the heap begins with a 64th of the machine's memory, and all of its young part is soon touched.
+    "-Xms64m",
     # The heap is small and cores are few: one collector thread disturbs less than a pool.
     "-XX:+UseSerialGC",
     # The quick compiler alone halves the processor time of the start. The slow one makes batches
@@ -360,6 +362,8 @@ def _environment(java: Path, *, local: bool) -> dict[str, str]:
         # Otherwise workers run whatever `python3` is on PATH.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # glibc's arenas, one for each thread that allocates, cost the JVM and Python's workers some 15 MiB.
+        "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
         # Another Spark that a user has installed does not fit this pyspark.
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
     }
