@@ -26,6 +26,15 @@ class SourceSettings(PipelineSettings):
         description="Seconds between the watcher's beats (signs of life), which the exporter "
         "reads; without one for 2.9 s, the status of the figures is behind.",
     )
+    linger_ms: int = Field(
+        500,
+        ge=0,
+        le=500,
+        description="Longest time that a change which is not urgent waits for others, in ms, so that the fold runs "
+        "fewer batches; 0: none waits. Another active controller, a broker that comes, goes or is fenced, and a "
+        "partition whose leader changes never wait; the others, such as changes of ISRs alone, are sent at once "
+        "after as long without a change.",
+    )
     reconciliation_interval_s: float = Field(
         300.0,
         gt=0,

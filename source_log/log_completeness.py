@@ -46,13 +46,18 @@ class LogCompleteness:
         """Note that changed paths will not be read: a resync reads them."""
         self._unread.clear()
 
-    def advance(self, *, oldest_round: int, published: Position, acknowledged: Position) -> None:
-        """Note how far the reads, the publishing and Kafka's acknowledgements are."""
+    def advance(self, *, oldest_round: int, published: Position, acknowledged: Position) -> bool:
+        """Note how far the reads, the publishing and Kafka's acknowledgements are.
+
+        Return whether more is read than before: the log will be complete as of a newer question once it holds `published`.
+        """
+        is_read = bool(self._unread) and self._unread[0].round <= oldest_round
         while self._unread and self._unread[0].round <= oldest_round:
             read = self._unread.popleft()
             self._unacknowledged.append(_Unacknowledged(read.asked_ms, published))
         while self._unacknowledged and self._unacknowledged[0].position <= acknowledged:
             self.as_of_ms = self._unacknowledged.popleft().asked_ms
+        return is_read
 
     def complete_ms(self, now_ms: int) -> int | None:
         """Return how long ago the log was complete, in ms; None while that is not known."""

@@ -32,6 +32,10 @@ CUT_OFF_MS = 20_000
 """A leader that does not reach the log for this long resigns, if others stood for election all the time: they do.
 Where the log is away for all, they withdraw before this (`terms.PROBE_INTERVAL_S`), and changes wait for its return."""
 
+HURRY_MS = 1_000
+"""Where the log is complete only as of longer ago, and could be as of a newer question, what waits for others is sent:
+ZooKeeper is asked once a second, so readers see figures as old as without waits."""
+
 
 class LogLostError(Exception):
     """The log accepts no more changes from this producer: topics gone, fenced, not authorized, or out of reach."""
@@ -82,12 +86,17 @@ class LogWriter:
         recorder: LogRecorder,
         *,
         on_lead: Callable[[bool], None],
+        on_sent: Callable[[int], None],
         decode: DecodeRecords | None = None,
         open_clients: OpenClients = kafka_clients,
     ) -> None:
-        """Open the clients. `on_lead` is told whether this watcher may write; `decode`: see `Readback`."""
+        """Open the clients. `on_lead` is told whether this watcher may write; `decode`: see `Readback`.
+
+        `on_sent` is told the delay of each change that is news (`Publisher.add`), in ms, when it is given to Kafka.
+        """
         name = recorder.generations.name
         self._lease, self._recorder, self._on_lead = lease, recorder, on_lead
+        self._on_sent = on_sent
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=name)
         self.publisher, self._beats, self._readback = open_clients(settings, topics, name, decode)
         self._fold_lag = FoldLag()
@@ -165,7 +174,7 @@ class LogWriter:
             self._contested_generation = generation
             self._lease.invalidate()
 
-    def send(self, *, may_drop: bool) -> Dropped | None:
+    def send(self, now_ms: int, *, may_drop: bool) -> Dropped | None:
         """Publish what waits, if the lease is valid; raise LeaseLostError when it has ended.
 
         With `may_drop`, drop and return what exceeds the buffer. It is checked after publishing:
@@ -173,7 +182,8 @@ class LogWriter:
         exceed it.
         """
         if self._may_publish():
-            self.publisher.pump()
+            for happened_ms in self.publisher.pump(now_ms):
+                self._on_sent(clock_ms() - happened_ms)
         if not may_drop or not self.publisher.overflowing():
             return None
         reason = (
@@ -200,18 +210,21 @@ class LogWriter:
 
     def beat(self, now_ms: int, *, oldest_round: int, complete: CompleteBeat) -> None:
         """Send a beat if one is due and the lease is valid. `oldest_round`: see `LogCompleteness`."""
-        self.completeness.advance(
+        is_read = self.completeness.advance(
             oldest_round=oldest_round,
             published=self._recorder.generations.position,
             acknowledged=self.publisher.acknowledged,
         )
+        complete_ms = self.completeness.complete_ms(now_ms)
+        if is_read and (complete_ms is None or complete_ms > HURRY_MS):
+            self.publisher.hurry()
         if self._unproven:
             return
         self._beats.beat(
             now_ms,
             generation=self._recorder.generations.generation,
             acknowledged=self.publisher.acknowledged,
-            log_complete_ms=self.completeness.complete_ms(now_ms),
+            log_complete_ms=complete_ms,
             complete=complete,
         )
         refusal = self._beats.pop_refusal()

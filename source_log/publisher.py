@@ -6,9 +6,14 @@ send again, in order, what was not acknowledged. Some of it may then be in the l
 readers notice by its position. The producer is given few messages at a time and the rest waits
 here, so that everything that waits can be dropped and counted at once while the pipeline's Kafka is
 away. The seqs show such a hole, and a resync repairs it. While a message is in flight, the next one
-is filled: in a storm a few messages carry many changes, and at rest no change waits. Bounds: the
-settings' bytes and changes here, and `MAX_BYTES_IN_FLIGHT` in the producer. What is in the
-producer is never dropped: it is sent when Kafka is back, before anything newer.
+is filled: in a storm a few messages carry many changes. Bounds: the settings' bytes and changes
+here, and `MAX_BYTES_IN_FLIGHT` in the producer. What is in the producer is never dropped: it is
+sent when Kafka is back, before anything newer.
+
+Pace: each message makes the fold run a batch, which costs about as much for one change as for a hundred. So a
+message that holds only changes that may wait follows the message before it no sooner than `linger_ms`, unless it
+is full. After as long without a message, such a change is sent at once. One that may not wait goes at once, and
+takes with it everything that waits.
 """
 
 from collections import deque
@@ -38,12 +43,17 @@ MAX_BYTES_IN_FLIGHT = 4 * 1024 * 1024
 _FRAMING_BYTES = 1
 """One comma or bracket for each change."""
 
+DELIVERY_WAIT_MS = 5
+"""How long the source's main loop may do nothing else while Kafka is to acknowledge a message, or to be given one."""
+
 
 class _Waiting(NamedTuple):
     """A change as it is published."""
 
     data: bytes
     position: Position
+    happened_ms: int | None
+    """When it happened, in ms since 1970 by its source's clock; None: it is no news."""
 
 
 class _Message(NamedTuple):
@@ -92,8 +102,13 @@ class Publisher:
         self._key = settings.cluster.encode()
         self._most_bytes = int(settings.buffer_mib * 1024 * 1024)
         self._most_changes = settings.buffer_changes
+        self._linger_ms = settings.linger_ms
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
+        self._urgent = 0
+        """How many changes wait up to the last one that may not wait."""
+        self._sent_ms: int | None = None
+        """When the producer was given the newest message, in ms of the steady clock."""
         self._in_flight: deque[_Message] = deque()
         """The messages in the current producer."""
         self._failure: Failure | None = None
@@ -133,17 +148,43 @@ class Publisher:
         """Whether nothing waits and nothing is in flight."""
         return not self._waiting and not self._in_flight
 
-    def add(self, data: bytes, position: Position) -> None:
-        """Append an encoded change of at most `MAX_CHANGE_BYTES`; the next `pump` sends it."""
-        self._waiting.append(_Waiting(data, position))
-        self._waiting_bytes += len(data) + _FRAMING_BYTES
+    def add(
+        self,
+        data: bytes,
+        position: Position,
+        *,
+        may_wait: bool = False,
+        happened_ms: int | None = None,
+    ) -> None:
+        """Append an encoded change of at most `MAX_CHANGE_BYTES`; `pump` sends it.
 
-    def pump(self, *, to_the_end: bool = False) -> None:
+        `may_wait`: readers need not have it at once. `happened_ms`: see `pump`.
+        """
+        self._waiting.append(_Waiting(data, position, happened_ms))
+        self._waiting_bytes += len(data) + _FRAMING_BYTES
+        if not may_wait:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Let nothing of what waits now wait any longer."""
+        self._urgent = len(self._waiting)
+
+    def wait_ms(self, now_ms: int, most_ms: int) -> int:
+        """Return for how many ms nothing needs doing here: at most `most_ms`, which it is while nothing waits."""
+        if self.idle:
+            return most_ms
+        is_lingering = not self._in_flight and not self._urgent
+        lingers_ms = self._lingers_ms(now_ms) if is_lingering else 0
+        return min(most_ms, max(DELIVERY_WAIT_MS, lingers_ms))
+
+    def pump(self, now_ms: int, *, to_the_end: bool = False) -> list[int]:
         """Give waiting changes to the producer while it has few: full messages, or one at a time.
 
-        `to_the_end`: nothing more will be added that could fill the last message.
+        Return when those of them happened that are news (`add`). `now_ms` is of the steady clock. `to_the_end`:
+        nothing more will be added that could fill the last message.
         """
-        while self._waiting and self._may_send(to_the_end=to_the_end):
+        news: list[int] = []
+        while self._waiting and self._may_send(now_ms, to_the_end=to_the_end):
             changes: list[bytes] = []
             size = 0
             last = NOWHERE
@@ -151,13 +192,18 @@ class Publisher:
                 length = len(self._waiting[0].data) + _FRAMING_BYTES
                 if changes and size + length > MAX_MESSAGE_BYTES:
                     break
-                data, last = self._waiting.popleft()
+                data, last, happened_ms = self._waiting.popleft()
                 changes.append(data)
                 size += length
+                if happened_ms is not None:
+                    news.append(happened_ms)
             self._waiting_bytes -= size
+            self._urgent = max(0, self._urgent - len(changes))
+            self._sent_ms = now_ms
             message = _Message(last, len(changes), join_changes(changes))
             self._in_flight.append(message)
             self._produce(message)
+        return news
 
     def overflowing(self) -> bool:
         """Return whether more waits than the settings allow."""
@@ -167,7 +213,7 @@ class Publisher:
         """Drop what waits; return the number of dropped changes."""
         dropped = len(self._waiting)
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._urgent = 0
         return dropped
 
     def poll(self) -> Failure | None:
@@ -185,7 +231,7 @@ class Publisher:
 
     def close(self, timeout_s: float) -> bool:
         """Send all that waits; return whether Kafka acknowledged everything in time."""
-        self.pump(to_the_end=True)
+        self.pump(0, to_the_end=True)
         self._producer.flush(timeout_s)
         clean = self.idle
         self._producer.purge()
@@ -196,10 +242,16 @@ class Publisher:
         if error.fatal():
             self._fail(1, error.str())
 
-    def _may_send(self, *, to_the_end: bool) -> bool:
+    def _lingers_ms(self, now_ms: int) -> int:
+        """Return how long what may wait has yet to wait for company."""
+        if self._sent_ms is None:
+            return 0
+        return max(0, self._sent_ms + self._linger_ms - now_ms)
+
+    def _may_send(self, now_ms: int, *, to_the_end: bool) -> bool:
         is_due = (
             to_the_end
-            or not self._in_flight
+            or (not self._in_flight and (self._urgent > 0 or not self._lingers_ms(now_ms)))
             or len(self._waiting) >= MAX_CHANGES_PER_MESSAGE
             or self._waiting_bytes >= MAX_MESSAGE_BYTES
             or not self.has_room

@@ -309,7 +309,7 @@ class Pipeline:
                     self._watcher.on_reply(command.token, zxid, Err.OK, results, steady_ms())
             self._watcher.on_tick(steady_ms())
         while not self._publisher.idle:
-            self._publisher.pump()
+            self._publisher.pump(steady_ms())
             self._publisher.poll()
         sent, self._kafka.sent = self._kafka.sent, []
         return sent

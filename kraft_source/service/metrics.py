@@ -79,11 +79,13 @@ class KraftWatcherMetrics:
         self.leads = False
         self._shown = {}
 
-    def published(self, kind: str, delay_ms: int | None) -> None:
-        """Count a record; `delay_ms` is None when it is not news."""
+    def published(self, kind: str) -> None:
+        """Count a record."""
         self._records.labels(self._cluster, kind).inc()
-        if delay_ms is not None:
-            self._delay.observe(max(0, delay_ms) / 1000)
+
+    def sent(self, delay_ms: int) -> None:
+        """Note the delay of news that is given to the pipeline's Kafka."""
+        self._delay.observe(max(0, delay_ms) / 1000)
 
     def show(self, figures: Mapping[str, float]) -> None:
         """Show the values of `GAUGES` and `TOTALS`; the totals are counts that are kept elsewhere."""

@@ -24,6 +24,7 @@ from kraft_source.service.metrics import KraftWatcherMetrics
 from kraft_source.service.observing import Observed, Observing
 from kraft_source.service.published_log import PublishedRecord, decode_published
 from kraft_source.service.reconciling import Reconciling
+from kraft_source.service.urgency import may_wait
 from kraft_source.service.watcher import SILENCE_MS, MetadataWatcher, Sight
 from kraft_source.slices import Made
 from kraft_source.wire.messages import EpochLeader
@@ -43,10 +44,8 @@ from web.server import metrics_server
 _MS = 1000
 MAX_ITEMS_AT_ONCE = 100
 """Inbox items handled before anything else."""
-MAX_WAIT_S = 0.25
+MAX_WAIT_MS = 250
 """How long the inbox is waited for: beats are due each second."""
-DELIVERY_WAIT_S = 0.005
-"""The same while records wait for the producer."""
 METRICS_INTERVAL_S = 0.5
 BLIND_MS = 1_000
 """So long no controller may answer before the watcher says that it sees nothing: a leader that ends has a successor by then."""
@@ -104,6 +103,7 @@ class KraftService:
             term.lease,
             self._recorder,
             on_lead=lambda _: None,
+            on_sent=metrics.sent,
             decode=decode_published,
             open_clients=term.open_clients,
         )
@@ -153,12 +153,10 @@ class KraftService:
 
     def _poll(self) -> None:
         """Handle what has happened, decide, write."""
-        wait_s = min(MAX_WAIT_S, self._watcher.wait_ms(steady_ms()) / _MS)
-        if not self._writer.publisher.idle:
-            wait_s = min(wait_s, DELIVERY_WAIT_S)
-        if self._held and self._has_room:
-            wait_s = 0.0
-        item = self._pop(wait_s)
+        now = steady_ms()
+        wait_ms = min(MAX_WAIT_MS, self._watcher.wait_ms(now))
+        wait_ms = self._writer.publisher.wait_ms(now, wait_ms)
+        item = self._pop(0 if self._held and self._has_room else wait_ms / _MS)
         handled = 0
         while item is not None:
             if isinstance(item, Observed):
@@ -235,12 +233,16 @@ class KraftService:
     def _write(self) -> None:
         publisher = self._writer.publisher
         while publisher.has_room and (made := self._watcher.pop()) is not None:
-            publisher.add(made.data, self._place(made))
             record = made.record
             is_news = isinstance(record, MetadataSlice) and record.batches
-            delay_ms = clock_ms() - record.observed_at if is_news else None
-            self._metrics.published(str(type(record).__struct_config__.tag), delay_ms)
-        self._writer.send(may_drop=False)
+            publisher.add(
+                made.data,
+                self._place(made),
+                may_wait=may_wait(record),
+                happened_ms=record.observed_at if is_news else None,
+            )
+            self._metrics.published(str(type(record).__struct_config__.tag))
+        self._writer.send(steady_ms(), may_drop=False)
         generations = self._recorder.generations
         generations.generation, generations.seq = self._watcher.position
         if self._asked is not None and not self._watcher.waiting:

@@ -1,16 +1,20 @@
 """Two and three watchers of a quorum in memory and the topic that they write, under faults: one log, whoever writes it.
 
 The faults of `test_kraft_observer`, and of watchers: killed and started again, paused, cut off from the pipeline's Kafka,
-which may be slow. A fold reads the topic as it is, and its requests reach whoever runs.
+which may be slow. A fold reads the topic as it is, and its requests reach whoever runs. The publisher is the real one, with
+its waits.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from random import Random
+from typing import Any, cast
 
 import pytest
 
-from controller_model.records.changes import decode_message, join_changes
+from controller_model.records.changes import decode_message
 from controller_model.records.events import Anomaly, Divergent
 from controller_model.records.metadata_digest import MetadataDigest
 from controller_model.records.metadata_log import AnyMetadataRecord, MetadataSlice
@@ -18,17 +22,28 @@ from kraft_source.image import ImageAt
 from kraft_source.observer.observer import Observer
 from kraft_source.observer.released import Released, SnapshotOpened
 from kraft_source.service.published_log import decode_published
+from kraft_source.service.urgency import may_wait
 from kraft_source.service.watcher import MetadataWatcher, Sight
 from kraft_source.wire.messages import EpochEnd
+from pipeline.settings import load
+from pipeline.topics import EnsuredTopics, topic_names
+from source_log.config import SourceSettings
+from source_log.publisher import Publisher
 from tests.property.test_kraft_observer import CALM_S, FAULTY_S, TICK_S, World, truth
 from tests.support.kraft_cluster import KraftFold
 
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
 HEARTBEAT_MS = 10_000
 BEAT_S = 1.0
 TAIL = 30
 """Messages that a watcher reads back when it starts: few, so that it does not find everything."""
 KILL, PAUSE, AWAY = 0.0015, 0.001, 0.001
 """How often in a tick a watcher is killed, paused, or loses the pipeline's Kafka."""
+LINGERS_MS = (500, 0, 200)
+"""The longest wait of changes that may wait; seeds use one of these each."""
 RECONCILE = 0.01
 """How often a watcher writes what the controllers hold."""
 
@@ -40,6 +55,48 @@ class Kafka:
         self.messages: list[bytes] = []
         self.beats: list[tuple[str, int, float]] = []
         """By whom, of which generation, when."""
+
+
+class Producer:
+    """Takes the messages of one watcher to Kafka, in order, each with a delay."""
+
+    def __init__(self, world: WatchedWorld) -> None:
+        self._world = world
+        self._sent: deque[tuple[float, bytes, Callable[[None, None], None]]] = deque()
+        self._delivered: list[Callable[[None, None], None]] = []
+
+    def produce(
+        self,
+        _topic: str,
+        *,
+        value: bytes,
+        on_delivery: Callable[[None, None], None],
+        **_about: object,
+    ) -> None:
+        """Take a message."""
+        world = self._world
+        at = max(world.now + world.rng.choice([0.0, 0.01, 0.3]), *(at for at, *_ in self._sent), 0)
+        self._sent.append((at, value, on_delivery))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages are on their way, or their arrival is not known yet."""
+        return bool(self._sent or self._delivered)
+
+    def arrived(self) -> list[bytes]:
+        """Return what has arrived by now."""
+        arrived = []
+        while self._sent and self._sent[0][0] <= self._world.now:
+            _, value, on_delivery = self._sent.popleft()
+            arrived.append(value)
+            self._delivered.append(on_delivery)
+        return arrived
+
+    def poll(self, _timeout_s: float) -> None:
+        """Report what has arrived."""
+        delivered, self._delivered = self._delivered, []
+        for on_delivery in delivered:
+            on_delivery(None, None)
 
 
 class Side:
@@ -68,8 +125,9 @@ class Side:
         is_alone = beat is None or world.now - beat[2] > 3
         place = self.watcher.begin(highest, records, is_alone=is_alone, now=now)
         self._read = len(messages)
-        self._sent: list[tuple[float, bytes]] = []
-        """What is on its way to Kafka, in order."""
+        self._producer = Producer(world)
+        settings = load(SourceSettings, cluster="prod", linger_ms=world.linger_ms)
+        self.publisher = Publisher(settings, TOPICS, lambda _: cast("Any", self._producer))
         self._beat_due = world.now
         world.observe(self._number, Observer(world.quorum.endpoints, place))
 
@@ -98,8 +156,9 @@ class Side:
         world = self._world
         now = world.now_ms
         has_kafka = world.now >= self.kafka_back_at
-        while has_kafka and self._sent and self._sent[0][0] <= world.now:
-            world.kafka.messages.append(self._sent.pop(0)[1])
+        if has_kafka:
+            world.kafka.messages += self._producer.arrived()
+        self.publisher.poll()
         if has_kafka and self._read < len(world.kafka.messages):
             for record in decode_published(world.kafka.messages[self._read]):
                 self.watcher.handle_published(record, now)
@@ -116,10 +175,9 @@ class Side:
             world.observe(self._number, Observer(world.quorum.endpoints, place))
         self._reconcile(rng)
         while (made := self.watcher.pop()) is not None:
-            at = max(
-                world.now + rng.choice([0.0, 0.01, 0.3]), *(at for at, _ in self._sent[-1:]), 0
-            )
-            self._sent.append((at, join_changes([made.data])))
+            self.publisher.add(made.data, self.watcher.position, may_wait=may_wait(made.record))
+        self.publisher.pump(now)
+        world.lingered += self.publisher.waiting > 0 and not self._producer.is_busy
         if self.watcher.leads and has_kafka and world.now >= self._beat_due:
             self._beat_due = world.now + BEAT_S
             world.kafka.beats.append((self.watcher.name, self.watcher.generation, world.now))
@@ -131,6 +189,9 @@ class WatchedWorld(World):
     def __init__(self, seed: int, *, watchers: int) -> None:
         super().__init__(seed, observers=watchers)
         self.kafka = Kafka()
+        self.linger_ms = LINGERS_MS[seed % len(LINGERS_MS)]
+        self.lingered = 0
+        """In how many ticks a watcher's changes waited for others."""
         self.fold = KraftFold()
         self.records: list[AnyMetadataRecord] = []
         self._folded = 0
@@ -237,3 +298,4 @@ def test_the_histories_hold_what_they_are_for() -> None:
     distinct = {(each.first, each.last, each.epoch) for each in slices}
     assert len(slices) < 2 * len(distinct)
     assert min(world.fold.cluster.log.reconciliations for world in worlds) > 5
+    assert [world.lingered > 10 for world in worlds] == [world.linger_ms > 0 for world in worlds]

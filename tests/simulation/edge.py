@@ -19,7 +19,7 @@ from source_log.terms import Term
 from tests.simulation.election import SimulatedCandidacy
 from tests.simulation.kafka_clients import Producer, Thread
 from tests.simulation.sockets import SESSION_MS, Sockets
-from tests.simulation.stage import CLUSTER
+from tests.simulation.stage import CLUSTER, NotedPublisher
 from tests.simulation.zookeeper import Connection
 from zk_source.config import WatchSettings
 from zk_source.service.metrics import WatcherMetrics
@@ -84,7 +84,7 @@ class Edge:
         self.inbox = self.service._inbox
         self.sockets = cast("Sockets", self.service._ensemble)
         self.writer = self.service._writer
-        self.publisher = self.writer.publisher
+        self.publisher = cast("NotedPublisher", self.writer.publisher)
         vars(self.inbox)["pop"] = self._pop
         if world.kafka_starts is not None:
             world.kafka_starts.rest()  # reading the topics' ends waits for that
@@ -175,7 +175,14 @@ class Edge:
                 self._noticed.update(self._noticed_last)
                 self._noticed_last.clear()
                 self._note_walk()
-                self.wake(max(1, self.watcher.wait_ms(self.steady)))
+                self.wake(max(1, self._wait_ms()))
+
+    def _wait_ms(self) -> int:
+        """Return when the next turn is due by time alone."""
+        wait_ms = self.watcher.wait_ms(self.steady)
+        if not self.world.settings.linger_ms:
+            return wait_ms  # Kafka's acknowledgements wake it as they arrive
+        return self.publisher.wait_ms(self.steady, wait_ms)
 
     def _do(self, act: Any) -> None:
         self.world.stage.edge = self

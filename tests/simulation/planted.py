@@ -333,6 +333,19 @@ def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
     return _patched(Publisher, "drop_waiting", drop_waiting)
 
 
+@_caught_by(5, 26)
+def what_is_urgent_overtakes_what_waits() -> AbstractContextManager[None]:
+    """An urgent change leaves in a message of its own, before those that wait."""
+    real = Publisher.add
+
+    def add(self: Publisher, data: bytes, position: Position, **about: Any) -> None:
+        real(self, data, position, **about)
+        if not about["may_wait"] and len(self._waiting) > 1:
+            self._waiting.rotate(1)
+
+    return _patched(Publisher, "add", add)
+
+
 @_caught_by(7, 12)
 def other_watchers_not_read_back() -> AbstractContextManager[None]:
     """Records of another watcher in the log are ignored."""

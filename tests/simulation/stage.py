@@ -31,7 +31,7 @@ from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import beats, fold_lag, log_writer, publisher, readback
-from source_log.publisher import Publisher
+from source_log.publisher import DELIVERY_WAIT_MS, Publisher
 from tests.simulation.kafka_clients import Admin, Consumer, Producer, Thread
 from tests.simulation.neighbour import EVERY, PARTITIONS
 from tests.simulation.sockets import Sockets
@@ -62,6 +62,12 @@ CHUNKS = (1_000, 1, 2, 1)
 """The most partitions in a topic's view: topics of three are wide with some of these."""
 MESSAGES = (10, 60, 500)
 """The most changes of a message; seeds use one of these each."""
+MAX_LINGER_MS = 500
+"""The longest wait of a change for others, where changes wait."""
+LINGERS_EVERY, LINGERS = 35, (5, 26, 32, 33)
+"""These out of so many seeds; of the first ones, not those that are pinned for a planted bug of another part."""
+LINGERS_FROM = 1_300
+"""From here on, changes wait in every other seed."""
 
 
 _decoded = msgspec.json.Decoder(ZnodeChange).decode
@@ -71,17 +77,26 @@ class NotedPublisher(Publisher):
     """The publisher, which reports each change to the oracle."""
 
     edge: Edge
+    _lingered = False
 
-    def add(self, data: bytes, position: Position) -> None:
+    def add(self, data: bytes, position: Position, **about: Any) -> None:
         """Append a change."""
         self.edge.on_published(_decoded(data))
-        super().add(data, position)
+        super().add(data, position, **about)
 
-    def pump(self, *, to_the_end: bool = False) -> None:
+    def pump(self, now_ms: int, *, to_the_end: bool = False) -> list[int]:
         """Pass changes on to Kafka."""
         if self.waiting:
             self.edge.world.oracle.on_publishing(self.edge)
-        super().pump(to_the_end=to_the_end)
+        news = super().pump(now_ms, to_the_end=to_the_end)
+        had_lingered, self._lingered = self._lingered, self.lingers(now_ms)
+        if self._lingered and not had_lingered:
+            self.edge.world.hit("changes waited for others")
+        return news
+
+    def lingers(self, now_ms: int) -> bool:
+        """Return whether changes wait for others, and for nothing else."""
+        return self.wait_ms(now_ms, MAX_LINGER_MS) > DELIVERY_WAIT_MS and self.waiting > 0
 
     def drop_waiting(self) -> int:
         """Drop the waiting changes."""
@@ -134,6 +149,12 @@ def is_serviced(seed: int) -> bool:
 def has_idle_partition(seed: int) -> bool:
     """Return whether no cluster uses the first of two partitions."""
     return is_serviced(seed) and seed % IDLE_EVERY in IDLE and not has_neighbours(seed)
+
+
+def lingers_ms(seed: int) -> int:
+    """Return how long changes that may wait do so in a seed at most: as shipped, or not at all."""
+    is_later = seed > LINGERS_FROM and seed % 2 == 1
+    return MAX_LINGER_MS if is_later or seed % LINGERS_EVERY in LINGERS else 0
 
 
 class Stage:
@@ -243,13 +264,14 @@ def export_settings() -> ExportSettings:
 
 
 @cache
-def watch_settings(reconciliation_ms: int, resync_ms: int) -> WatchSettings:
-    """Return a watcher's settings, with these intervals and little room for waiting changes."""
+def watch_settings(reconciliation_ms: int, resync_ms: int, linger_ms: int) -> WatchSettings:
+    """Return a watcher's settings, with these times and little room for waiting changes."""
     return load(
         WatchSettings,
         cluster=CLUSTER,
         reconciliation_interval_s=reconciliation_ms / 1000,
         full_resync_s=resync_ms / 1000,
+        linger_ms=linger_ms,
         buffer_changes=MAX_WAITING,
         buffer_mib=MAX_WAITING_MIB,
     )

@@ -28,7 +28,15 @@ from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
 from tests.simulation.retention import Retention, has_retention
 from tests.simulation.service import fold_of
-from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, has_neighbours, watch_settings
+from tests.simulation.stage import (
+    CHUNKS,
+    CLUSTER,
+    NAMES,
+    Stage,
+    has_neighbours,
+    lingers_ms,
+    watch_settings,
+)
 from tests.simulation.throttling import Throttling, is_throttled
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
@@ -94,7 +102,7 @@ class World:
         self.fold.on_batch = self.oracle.after_batch
         self.exporter = Exporter(self)
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
-        self.settings = watch_settings(self.rng.choice((1_000, 20_000)), daily)
+        self.settings = watch_settings(self.rng.choice((1_000, 20_000)), daily, lingers_ms(seed))
         self.election = Election(self)
         self.is_elected = self.rng.random() < ELECTED
         if self.is_elected:

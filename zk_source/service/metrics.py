@@ -123,11 +123,13 @@ class WatcherMetrics:
         self.show({name: 0 for name in GAUGES if name in self._shown})
         self._shown = {"dropped_changes": dropped}
 
-    def published(self, kind: ChangeKind, delay_ms: int | None) -> None:
-        """Count a published change. `delay_ms` is None when the change is not news."""
+    def published(self, kind: ChangeKind) -> None:
+        """Count a published change."""
         self._changes[kind].inc()
-        if delay_ms is not None:
-            self._delay.observe(max(0, delay_ms) / 1000)
+
+    def sent(self, delay_ms: int) -> None:
+        """Note the delay of news that is given to the pipeline's Kafka."""
+        self._delay.observe(max(0, delay_ms) / 1000)
 
     def show(self, figures: Mapping[str, float]) -> None:
         """Show the values of `GAUGES` and `TOTALS`; the totals are counts that are kept elsewhere."""

@@ -41,6 +41,7 @@ from zk_source.watcher.commands import (
 )
 from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.subscriptions import Watches
+from zk_source.watcher.urgency import Urgency
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.watcher.zookeeper_clock import ZookeeperClock
 from zk_source.wire.inbox import Inbox, Item, Notification, Overflow, Reply, SessionChanged
@@ -59,9 +60,6 @@ STORM_PAUSE_S = 0.01
 """How long the next poll of a storm waits for more. Dozens of changes then share the cost of one
 poll, and of one message for Kafka, the fold and all other readers: this halves the work of the
 watcher and of the pipeline's Kafka."""
-
-DELIVERY_WAIT_S = 0.005
-"""How long to wait for the inbox while changes wait for the producer."""
 
 METRICS_INTERVAL_S = 0.5
 
@@ -115,10 +113,12 @@ class WatcherService:
             term.lease,
             self._watcher.recorder,
             on_lead=metrics.leads,
+            on_sent=metrics.sent,
             open_clients=term.open_clients,
         )
         self._pulse = Pulse(int(settings.beat_s * _MS))
         self._zookeeper_clock = ZookeeperClock()
+        self._urgency = Urgency()
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
         self._notifications = 0
         """How many watches fired in the last poll."""
@@ -160,11 +160,10 @@ class WatcherService:
 
     def _poll(self) -> None:
         """Handle what has happened, decide, act."""
-        wait_s = self._watcher.wait_ms(steady_ms()) / 1000
-        if not self._writer.publisher.idle:
-            wait_s = min(wait_s, DELIVERY_WAIT_S)
+        now_ms = steady_ms()
+        wait_ms = self._writer.publisher.wait_ms(now_ms, self._watcher.wait_ms(now_ms))
         in_storm = self._notifications >= STORM_NOTIFICATIONS
-        item = self._inbox.pop(wait_s, pause_s=STORM_PAUSE_S if in_storm else 0.0)
+        item = self._inbox.pop(wait_ms / _MS, pause_s=STORM_PAUSE_S if in_storm else 0.0)
         handled = self._notifications = 0
         self._lease.report_alive()
         while item is not None:
@@ -281,7 +280,7 @@ class WatcherService:
         for command in self._watcher.commands():
             self._lease.report_alive()
             self._carry_out(command)
-        dropped = self._writer.send(may_drop=not self._watcher.muted)
+        dropped = self._writer.send(steady_ms(), may_drop=not self._watcher.muted)
         if dropped is not None:
             self._watcher.on_dropped(dropped.changes, dropped.reason, steady_ms())
 
@@ -304,15 +303,20 @@ class WatcherService:
                 self._log.warning(text, **about)
 
     def _publish(self, change: ZnodeChange) -> None:
-        self._writer.publisher.add(self._watcher.recorder.encode(change), change.position)
-        delay_ms = None  # a resync's values are not news
+        happened_ms = None  # a resync's values are not news
         if change.kind in {ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED}:
             self._in_resync = change.kind is ChangeKind.RESYNC_STARTED
         if change.kind is ChangeKind.SET and change.mtime is not None:
             self._zookeeper_clock.on_value(change.path, change.mtime, steady_ms())
             if not self._in_resync:
-                delay_ms = clock_ms() - change.mtime
-        self._metrics.published(change.kind, delay_ms)
+                happened_ms = change.mtime
+        self._writer.publisher.add(
+            self._watcher.recorder.encode(change),
+            change.position,
+            may_wait=self._urgency.may_wait(change),
+            happened_ms=happened_ms,
+        )
+        self._metrics.published(change.kind)
 
     def _update_metrics(self) -> None:
         now = time.monotonic()

@@ -28,6 +28,19 @@ def test_an_answer_waits_for_the_reads_that_came_before_it() -> None:
     assert log.complete_ms(1_500) == 500
 
 
+def test_it_tells_when_only_kafka_is_to_acknowledge_what_was_before_an_answer() -> None:
+    """Once for each answer: what waits to be sent then delays the proof."""
+    log = LogCompleteness()
+    done = []
+    for oldest_round in (0, 1, 1, 2):
+        if oldest_round == 0:
+            log.answered(1_000, 1)
+            log.answered(2_000, 2)
+        place = Position(1, 7)
+        done.append(log.advance(oldest_round=oldest_round, published=place, acknowledged=NOWHERE))
+    assert done == [False, True, False, True]
+
+
 def test_an_answer_whose_reads_are_forgotten_does_not_count() -> None:
     """Those reads are cancelled, and the changes they would have shown are not in the log."""
     log = LogCompleteness()

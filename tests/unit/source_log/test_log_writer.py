@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import structlog
@@ -16,13 +17,14 @@ from pipeline.kafka_errors import TopicReadError
 from pipeline.runtime import Backoff
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
-from source_log import fold_lag, publisher, readback
+from source_log import fold_lag, log_writer, publisher, readback
 from source_log.config import SourceSettings
 from source_log.generation_fencing import Generations
 from source_log.lease import LeaseLostError, LeaseStatus, SoleWatcher
 from source_log.log_writer import (
     CLOSE_TIMEOUT_S,
     CUT_OFF_MS,
+    HURRY_MS,
     Dropped,
     LogLostError,
     LogWriter,
@@ -54,7 +56,7 @@ class Lease(SoleWatcher):
 class Writing:
     """A log writer with its Kafka and its lease."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, buffer_changes: int = 2) -> None:
         monkeypatch.setattr(readback, "SupervisedThread", Polled)
         monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
         self.kafka, self.client = Kafka(monkeypatch, NAMES), Client(ends=((0, 0),))
@@ -62,17 +64,23 @@ class Writing:
         self.lease, self.leads = Lease(), list[bool]()
         self.recorder = LogRecorder("prod", Generations("me"))
         self.recorder.generations.begin_next(0)
-        settings = load(SourceSettings, cluster="prod", buffer_changes=2)
+        settings = load(SourceSettings, cluster="prod", buffer_changes=buffer_changes)
+        self.delays_ms: list[int] = []
         self.writer = LogWriter(
-            settings, TOPICS, self.lease, self.recorder, on_lead=self.leads.append
+            settings,
+            TOPICS,
+            self.lease,
+            self.recorder,
+            on_lead=self.leads.append,
+            on_sent=self.delays_ms.append,
         )
         self.items: list[ReadBack] = []
 
-    def add(self, changes: int) -> None:
+    def add(self, changes: int, **about: Any) -> None:
         """Append so many records of a source."""
         for _ in range(changes):
             change = ZnodeChange(**self.recorder.next_header(7), kind=ChangeKind.HEARTBEAT)
-            self.writer.publisher.add(encode_change(change), change.position)
+            self.writer.publisher.add(encode_change(change), change.position, **about)
 
     def beat(self, now_ms: int) -> None:
         """Offer a beat."""
@@ -80,9 +88,9 @@ class Writing:
 
 
 @pytest.fixture
-def writing(monkeypatch: pytest.MonkeyPatch) -> Writing:
-    """A writer in its term."""
-    writing = Writing(monkeypatch)
+def writing(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Writing:
+    """A writer in its term, whose buffer is for two changes if a test does not say another number."""
+    writing = Writing(monkeypatch, buffer_changes=getattr(request, "param", 2))
     assert writing.writer.begin(threading.Event(), writing.items.append) is not None
     return writing
 
@@ -93,13 +101,13 @@ def test_without_a_proved_lease_changes_and_beats_wait(writing: Writing) -> None
     writing.add(2)
     with structlog.testing.capture_logs() as logged:
         for _ in range(3):
-            assert writing.writer.send(may_drop=True) is None
+            assert writing.writer.send(0, may_drop=True) is None
             writing.writer.check(0)
             writing.beat(0)
     assert (writing.kafka.log, writing.writer.is_flushed) == ([], False)
     assert (writing.leads, len(logged)) == ([True, False], 1)
     writing.lease.status = LeaseStatus.VALID
-    writing.writer.send(may_drop=True)
+    writing.writer.send(0, may_drop=True)
     writing.writer.check(5)
     writing.beat(5)
     writing.writer.check(5)
@@ -109,7 +117,7 @@ def test_without_a_proved_lease_changes_and_beats_wait(writing: Writing) -> None
     assert (writing.leads, writing.writer.is_flushed) == ([True, False, True], True)
     writing.lease.status = LeaseStatus.LOST
     with pytest.raises(LeaseLostError):
-        writing.writer.send(may_drop=True)
+        writing.writer.send(0, may_drop=True)
 
 
 @pytest.mark.parametrize(
@@ -126,12 +134,12 @@ def test_what_exceeds_the_buffer_is_dropped_at_once_with_its_reason(
     monkeypatch.setattr(publisher, "MAX_MESSAGES_IN_FLIGHT", 1)
     writing.kafka.up = False
     writing.add(1)
-    writing.writer.send(may_drop=True)
+    writing.writer.send(0, may_drop=True)
     writing.lease.status = status
     writing.add(3)
-    assert writing.writer.send(may_drop=False) is None
+    assert writing.writer.send(0, may_drop=False) is None
     assert not writing.writer.has_room(0)
-    assert writing.writer.send(may_drop=True) == Dropped(3, reason)
+    assert writing.writer.send(0, may_drop=True) == Dropped(3, reason)
     assert writing.writer.publisher.waiting == 0
 
 
@@ -141,7 +149,7 @@ def cut_off(writing: Writing) -> None:
     writing.lease.others = 1
     writing.client.polls.append(KafkaError(AWAY_CODE))
     writing.add(2)
-    writing.writer.send(may_drop=False)
+    writing.writer.send(0, may_drop=False)
     writing.add(1)
     writing.writer.check(0)
 
@@ -166,7 +174,7 @@ def test_a_leader_keeps_its_changes_while_nobody_reaches_the_log(writing: Writin
     writing.lease.others = 1
     writing.writer.check(300_000 + CUT_OFF_MS)
     writing.kafka.up = True
-    writing.writer.send(may_drop=False)
+    writing.writer.send(0, may_drop=False)
     for now_ms in (300_001 + CUT_OFF_MS, 900_000):
         writing.writer.check(now_ms)
     assert [change.seq for change in writing.kafka.log] == [1, 2, 3]
@@ -185,7 +193,7 @@ def test_an_unproven_lease_is_no_log_that_accepts_nothing(writing: Writing) -> N
     cut_off(writing)
     writing.lease.status = LeaseStatus.UNPROVEN
     for now_ms in (0, CUT_OFF_MS + 1):
-        writing.writer.send(may_drop=False)
+        writing.writer.send(0, may_drop=False)
         writing.writer.check(now_ms)
 
 
@@ -213,12 +221,56 @@ def test_a_fold_that_others_need_limits_what_is_not_news(
     assert not writing.writer.has_room(0)
 
 
+@pytest.mark.parametrize("writing", [100], indirect=True)
+def test_the_delay_of_news_is_told_when_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch, writing: Writing
+) -> None:
+    """It includes every wait: for a proof of the lease, and for other changes."""
+    monkeypatch.setattr(log_writer, "clock_ms", lambda: 10_000)
+    writing.lease.status = LeaseStatus.UNPROVEN
+    writing.add(1, happened_ms=9_000)
+    writing.writer.send(0, may_drop=False)
+    assert writing.delays_ms == []
+    writing.lease.status = LeaseStatus.VALID
+    writing.writer.send(0, may_drop=False)
+    writing.writer.check(0)
+    assert writing.delays_ms == [1_000]
+    writing.add(1, may_wait=True, happened_ms=9_500)
+    writing.writer.send(499, may_drop=False)
+    assert writing.delays_ms == [1_000]
+    writing.writer.send(500, may_drop=False)
+    assert writing.delays_ms == [1_000, 500]
+
+
+@pytest.mark.parametrize("writing", [100], indirect=True)
+@pytest.mark.parametrize(("age_ms", "sent"), [(HURRY_MS, 1), (HURRY_MS + 1, 2)])
+def test_what_waits_is_sent_where_it_delays_the_proof_that_the_log_is_complete(
+    writing: Writing, age_ms: int, sent: int
+) -> None:
+    """When everything before the source's answer is read, and the last proof is of more than a second ago."""
+    completeness, asked_ms = writing.writer.completeness, 5_000
+    completeness.as_of_ms = asked_ms
+    writing.add(1)
+    writing.writer.send(asked_ms, may_drop=False)
+    writing.writer.check(asked_ms)
+    writing.add(1, may_wait=True)
+    writing.beat(asked_ms + age_ms)  # no question has been answered since
+    writing.writer.send(asked_ms + 1, may_drop=False)
+    writing.writer.check(asked_ms)
+    assert len(writing.kafka.log) == 1
+    completeness.answered(asked_ms + age_ms, 0)
+    writing.beat(asked_ms + age_ms)
+    writing.writer.send(asked_ms + 1, may_drop=False)
+    writing.writer.check(asked_ms)
+    assert len(writing.kafka.log) == sent
+
+
 def test_changes_that_kafka_refuses_end_the_term_and_are_counted(writing: Writing) -> None:
     """With those of the refused message, those that waited, and those dropped before."""
     writing.kafka.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
     writing.recorder.dropped = 10
     writing.add(2)
-    writing.writer.send(may_drop=True)
+    writing.writer.send(0, may_drop=True)
     writing.add(1)
     with pytest.raises(LogLostError, match="not allowed") as lost:
         writing.writer.check(0)

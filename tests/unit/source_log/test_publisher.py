@@ -92,10 +92,10 @@ def test_the_producer_has_a_bounded_number_of_changes(
     end = each * (messages + 1)
     for seq in range(end):
         add(publishing, change(seq, data))
-    publishing.pump()
+    publishing.pump(0)
     assert sent(brokers[0]) == list(range(each * messages))
     brokers[0].answer()
-    publishing.pump(to_the_end=True)
+    publishing.pump(0, to_the_end=True)
     brokers[0].answer()
     assert sent(brokers[0]) == list(range(end))
     assert (publishing.idle, publishing.acknowledged) == (True, (1, end - 1))
@@ -111,7 +111,7 @@ def test_a_full_message_is_sent_without_waiting_for_an_acknowledgement(
     (broker,) = brokers
     for seq in range(MAX_CHANGES_PER_MESSAGE + 2):
         add(publishing, change(seq, data))
-        publishing.pump()
+        publishing.pump(0)
     first, *full = (decode_message(message).changes for message in broker.taken)
     assert len(first) == 1
     fits = MAX_MESSAGE_BYTES // (len(encode_change(change(100, data))) + 1)
@@ -139,7 +139,7 @@ def test_the_producer_is_idempotent_and_no_message_times_out(
     assert broker.properties.items() >= wanted.items()
     Producer(broker.properties)
     add(publishing, change(1))
-    publishing.pump()
+    publishing.pump(0)
     assert broker.places == [("kcm.changes", b"prod", partition_of("prod", 50))]
 
 
@@ -176,7 +176,7 @@ def test_a_message_is_full_at_its_number_of_bytes(
     publishing = publisher_of()
     for seq, size in enumerate((MAX_MESSAGE_BYTES // 2, MAX_MESSAGE_BYTES // 2 + more)):
         publishing.add(bytes(size - 1), Position(1, seq))
-    publishing.pump(to_the_end=True)
+    publishing.pump(0, to_the_end=True)
     assert len(brokers[0].taken) == 1 + more
 
 
@@ -185,7 +185,7 @@ def test_changes_that_kafka_refuses_are_counted(brokers: list[AnsweredProducer])
     publishing = publisher_of()
     for seq in range(3):
         add(publishing, change(seq))
-    publishing.pump()
+    publishing.pump(0)
     assert publishing.poll() is None
     brokers[0].answer(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
     assert publishing.poll() == Failure(3, "not allowed")
@@ -211,7 +211,7 @@ def test_a_change_that_the_producer_does_not_take_is_a_failure(
     brokers[0].refuses = refusal
     for seq in range(MAX_CHANGES_PER_MESSAGE + 1):
         add(publishing, change(seq))
-    publishing.pump()
+    publishing.pump(0)
     assert publishing.poll() == Failure(MAX_CHANGES_PER_MESSAGE, "the queue is full")
     assert publishing.waiting == 1
 
@@ -224,21 +224,21 @@ def test_a_topic_that_is_missing_for_a_moment_loses_nothing(
     publishing = publisher_of()
     for seq in range(3 * MAX_CHANGES_PER_MESSAGE):
         add(publishing, change(seq))
-    publishing.pump()
+    publishing.pump(0)
     old = brokers[0]
     old.open.pop(0)(None, None)
     late, *refused = old.open
     refused[0](KafkaError(code), None)
     old.refuses = KafkaException(KafkaError(code))
     add(publishing, change(3 * MAX_CHANGES_PER_MESSAGE))
-    publishing.pump(to_the_end=True)
+    publishing.pump(0, to_the_end=True)
     assert publishing.poll() is None
     assert (old.purged, len(old.taken), len(brokers)) == (True, 3, 2)
     for error in (KafkaError(KafkaError._PURGE_INFLIGHT), None):
         late(error, None)  # of the old producer: the new one has the message
     assert publishing.poll() is None
     assert publishing.acknowledged.seq == MAX_CHANGES_PER_MESSAGE - 1
-    publishing.pump(to_the_end=True)
+    publishing.pump(0, to_the_end=True)
     assert sent(brokers[1]) == list(range(MAX_CHANGES_PER_MESSAGE, 3 * MAX_CHANGES_PER_MESSAGE + 1))
     brokers[1].answer()
     assert publishing.idle
@@ -252,7 +252,7 @@ def test_a_topic_that_stays_missing_is_a_failure(brokers: list[AnsweredProducer]
     missing = KafkaError(KafkaError._UNKNOWN_TOPIC, "unknown topic")
     for seq in range(2):
         add(publishing, change(seq))
-        publishing.pump()
+        publishing.pump(0)
         brokers[-1].answer(missing)
         assert publishing.poll() is None
         assert brokers[-1].properties["topic.metadata.propagation.max.ms"] == MISSING_S * 1000
@@ -270,7 +270,7 @@ def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(
     publishing = publisher_of()
     for seq in (1, 2):
         add(publishing, change(seq))
-        publishing.pump()
+        publishing.pump(0)
     assert not publishing.close(1.5)
     assert (sent(brokers[0]), brokers[0].purged) == ([1, 2], True)
     assert brokers[0].flushed == [1.5, 0], "after the purge there is nothing to wait for"

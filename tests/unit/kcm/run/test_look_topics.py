@@ -124,7 +124,7 @@ def test_what_is_published_is_acknowledged_until_the_fold_is_behind(
     publisher = clients(looked).publisher
     changes = [message.strip(b"[]") for message in zookeeper_messages()]
     publisher.add(changes[0], Position(1, 1))
-    publisher.pump()
+    publisher.pump(0)
     assert publisher.poll() is None
     assert not publisher.idle
     looked.feed()

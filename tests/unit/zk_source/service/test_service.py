@@ -27,6 +27,7 @@ from pipeline.topics import EnsuredTopics, topic_names
 from source_log import log_writer, readback
 from source_log.generation_fencing import OtherWatcher
 from source_log.lease import SoleWatcher
+from source_log.publisher import DELIVERY_WAIT_MS
 from source_log.readback import ViewsCut
 from source_log.terms import Term
 from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
@@ -37,7 +38,6 @@ from zk_source.config import WatchSettings
 from zk_source.service import service
 from zk_source.service.metrics import GAUGES, TOTALS, WatcherMetrics
 from zk_source.service.service import (
-    DELIVERY_WAIT_S,
     MAX_ITEMS_AT_ONCE,
     METRICS_INTERVAL_S,
     STORM_PAUSE_S,
@@ -298,14 +298,50 @@ def test_waits_end_when_something_is_due(stage: Stage) -> None:
     stage.waits_s.clear()
     idle_s = stage.watcher.wait_ms(stage.now_ms) / 1000
     stage.service._poll()
-    assert stage.waits_s[0] == idle_s > DELIVERY_WAIT_S
+    assert stage.waits_s[0] == idle_s > DELIVERY_WAIT_MS / 1000
     stage.kafka.up = False
-    stage.watched.put("/brokers/topics/a")
+    stage.watched.put("/controller")
     stage.polls(3)
-    assert (stage.waits_s[-1], stage.pauses_s) == (DELIVERY_WAIT_S, [])
+    assert (stage.waits_s[-1], stage.pauses_s) == (DELIVERY_WAIT_MS / 1000, [])
     stage.watched.put("/brokers/topics/b", "/brokers/topics/c")
     stage.polls(3)
     assert stage.pauses_s == [STORM_PAUSE_S]
+
+
+def test_a_change_that_may_wait_is_sent_with_others(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """Half a second after the last message, or with what is urgent; the loop sleeps in between."""
+    monkeypatch.setattr(stage.service._pulse, "ask", lambda _: None)
+    stage.polls(SECOND)
+    before = len(stage.kafka.log)
+
+    def sent() -> list[str]:
+        return [change.path.rpartition("/")[2] for change in stage.kafka.log[before:]]
+
+    for topic in ("a", "b", "c"):
+        stage.watched.put(f"/brokers/topics/{topic}")
+        stage.polls(2)  # one reads it, one sends it
+    assert sent() == ["a"], "nothing was sent in the half second before it"
+    assert 0.1 in stage.waits_s[-2:]
+    stage.polls(1)
+    assert sent() == ["a", "b", "c"]
+    stage.watched.put("/brokers/topics/d", "/brokers/ids/1")
+    stage.polls(2)
+    assert sent() == ["a", "b", "c", "d", "1"]
+
+
+@pytest.mark.parametrize("begins", range(5))
+def test_a_wait_delays_no_proof_that_the_log_is_complete(stage: Stage, begins: int) -> None:
+    """What waits is sent when ZooKeeper has answered the question of whether it still responds, once a second."""
+    stage.polls(SECOND + begins)
+    ages = []
+    stage.service._writer._beats._next_ms = stage.service._pulse._next_ms + 3 * POLL_MS
+    for number in range(10 * SECOND):
+        stage.watched.put(f"/brokers/topics/{number}")
+        ages += [beat.log_complete_ms or 0 for beat in stage.polls(1)]
+    assert len(ages) > 8
+    assert max(ages) <= 3 * POLL_MS
 
 
 def test_a_poll_handles_a_limited_number_of_items(stage: Stage) -> None:
@@ -355,7 +391,10 @@ def test_the_change_delay_is_observed_for_set_changes_only(stage: Stage) -> None
     for kind in (ChangeKind.SET, ChangeKind.DELETED, ChangeKind.HEARTBEAT):
         change = msgspec.structs.replace(stage.kafka.log[-1], kind=kind, mtime=stage.now_ms - 2_000)
         stage.service._publish(change)
-    assert (stage.value(f"{name}_count"), stage.value(f"{name}_sum")) == (1, 2)
+    assert stage.value(f"{name}_count") == 0, "it is not sent yet"
+    stage.now_ms += 500
+    stage.service._carry_out_commands()
+    assert (stage.value(f"{name}_count"), stage.value(f"{name}_sum")) == (1, 2.5)
 
 
 def test_the_health_of_a_server_is_never_asked_for_with_tls(stage: Stage) -> None:
