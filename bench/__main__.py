@@ -60,7 +60,7 @@ SCENARIOS = {
     "brokers": Scenario(brokers.SUMMARY, brokers.measure),
     "cold": Scenario(cold.SUMMARY, cold.measure, cold.add_options),
     "commands": Scenario(commands.SUMMARY, commands.measure),
-    "delay": Scenario(delay.SUMMARY, delay.measure),
+    "delay": Scenario(delay.SUMMARY, delay.measure, delay.add_options),
     "fleet": Scenario(fleet.SUMMARY, fleet.measure),
     "kraft": Scenario(kraft.SUMMARY, kraft.measure, kraft.add_options),
     "look": Scenario(look.SUMMARY, look.measure, look.add_options, is_published=False),

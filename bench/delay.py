@@ -1,38 +1,41 @@
 """Measure the end-to-end delay: from a write to ZooKeeper to its value in a scrape.
 
 The scenario has a cluster of znodes on a real ZooKeeper, the whole pipeline with its shipped
-settings, a plain client that moves the leader of one partition per change, and a scraper that polls
-/metrics. A change is shown when `kafka_broker_leaders` of the broker that gains leaders has reached
-the change's number: the count is that high only when this change and all before it are folded.
+settings, a plain client that changes one partition after another, and a scraper that polls
+/metrics. First leaders move, which the watcher sends at once; then replicas leave ISRs, which may wait for others
+(`linger_ms`). A change is shown when the broker that gains leaders leads so many partitions, or so many are
+under-replicated: the count is that high only when this change and all before it are folded.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import threading
 import time
 import urllib.request
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from bench import machine
 from bench.figures import judged
 from bench.rest import cost, used
-from bench.shown import SCRAPE_PAUSE_S, Reached, Scraper, TopicReader, leaders_of
-from bench.watched import CLUSTER, watched_cluster
-from bench.znodes import Size, ZnodeCluster
+from bench.shown import SCRAPE_PAUSE_S, Reached, Scraper, TopicReader, leaders_of, value_of
+from bench.watched import CLUSTER, lingering, watched_cluster
+from bench.znodes import Size, Written, ZnodeCluster
 from controller_model.records.changes import ChangeKind, decode_message
-from controller_model.records.views import BrokerView, decode_view
+from controller_model.records.views import AnyView, BrokerView, ClusterView, decode_view
 from kcm.run.pipeline_processes import Pipeline
 
-SUMMARY = "a znode is written, its value is scraped: p50 and p99, by stage (about 3 minutes)"
+SUMMARY = "a znode is written, its value is scraped: p50 and p99, by stage (about 5 minutes)"
 
 CHANGES = 1_000
 RATE_PER_S = 10.0
 WARM_UP_S = 30.0  # about 100 micro-batches until the JVM has compiled the hot paths
 PARTITIONS = 10
-SIZE = Size(int(WARM_UP_S * RATE_PER_S + CHANGES) // PARTITIONS, PARTITIONS)
-"""Each change has its own partition."""
+_WARM_UP = int(WARM_UP_S * RATE_PER_S)
+SIZE = Size((_WARM_UP + CHANGES) // PARTITIONS, PARTITIONS)
+"""Each change of a leader has its own partition, and so has each change of an ISR."""
 STRAGGLERS_S = 15.0
 NEW_LEADER = 2
 """A broker that leads nothing at first."""
@@ -43,16 +46,61 @@ _BATCHES = re.compile(
 )
 
 
-def measure() -> dict[str, Any]:
+class Kind(NamedTuple):
+    """A kind of change, and by which count it is seen that so many of them are shown."""
+
+    write: Callable[[ZnodeCluster, int], Written]
+    """Changes the partition of a number."""
+    scraped: Callable[[str], int | None]
+    """The count in a scrape; None where it has none."""
+    viewed: Callable[[AnyView], int | None]
+    """The same in a view."""
+    warm_up: int
+    """The first changes, which are not measured."""
+
+
+LEADERS = Kind(
+    ZnodeCluster.move,
+    leaders_of(NEW_LEADER, CLUSTER),
+    lambda view: view.leaders if isinstance(view, BrokerView) and view.id == NEW_LEADER else None,
+    _WARM_UP,
+)
+ISRS = Kind(
+    ZnodeCluster.shrink,
+    value_of("kafka_cluster_under_replicated_partitions", cluster=CLUSTER),
+    lambda view: view.counts.under_replicated if isinstance(view, ClusterView) else None,
+    0,
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this scenario."""
+    parser.add_argument(
+        "--linger-ms", type=int, help="how long what may wait does so, where not as shipped"
+    )
+
+
+def measure(*, linger_ms: int | None) -> dict[str, Any]:
     """Start everything, warm up, write the changes, and return the delays in milliseconds."""
-    with watched_cluster(SIZE) as (cluster, pipeline):
-        (result,) = follow(cluster, [Follower(pipeline)])
-    figures = judged(delay_p50=result["p50_ms"], delay_p99=result["p99_ms"])
-    return {"scenario": "delay", "figures": figures} | result | described()
+    with watched_cluster(SIZE, options=lingering(linger_ms)) as (cluster, pipeline):
+        (leaders,) = follow(cluster, [Follower(pipeline)])
+        (isrs,) = follow(cluster, [Follower(pipeline, ISRS)])
+    figures = judged(
+        delay_p50=leaders["p50_ms"],
+        delay_p99=leaders["p99_ms"],
+        delay_isr_p50=isrs["p50_ms"],
+        delay_isr_p99=isrs["p99_ms"],
+    )
+    return (
+        {"scenario": "delay", "figures": figures}
+        | leaders
+        | {"isr": isrs}
+        | described(pipeline="as shipped" if linger_ms is None else f"linger_ms={linger_ms}")
+    )
 
 
-def described() -> dict[str, Any]:
-    """Return how it is measured, and on what machine."""
+def described(pipeline: str = "as shipped") -> dict[str, Any]:
+    """Return how it is measured, of which pipeline, and on what machine."""
     return {
         "settings": {
             "changes": CHANGES,
@@ -60,20 +108,20 @@ def described() -> dict[str, Any]:
             "warm_up_s": WARM_UP_S,
             "partitions": SIZE.partitions,
             "scrape_pause_ms": SCRAPE_PAUSE_S * 1000,
-            "pipeline": "as shipped",
+            "pipeline": pipeline,
         },
         "machine": machine.describe(),
     }
 
 
 class Follower:
-    """Notes when the changes of a cluster reach each stage of one pipeline, and what its batches take."""
+    """Notes when the changes of a kind reach each stage of one pipeline, and what its batches take."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, kind: Kind = LEADERS) -> None:
+        self.pipeline, self.kind = pipeline, kind
         self._stop = threading.Event()
-        self._changes, self._views = _Changes(), _Views()
-        self._scraped = Scraper(pipeline.exporter_url, leaders_of(NEW_LEADER, CLUSTER), self._stop)
+        self._changes, self._views = _Changes(), _Views(kind.viewed)
+        self._scraped = Scraper(pipeline.exporter_url, kind.scraped, self._stop)
         servers = pipeline.bootstrap_servers
         self._log = TopicReader(servers, "kcm.changes", self._changes.apply_record, self._stop)
         self._sent = TopicReader(servers, "kcm.views", self._views.apply_record, self._stop)
@@ -96,13 +144,14 @@ class Follower:
         """Return whether a scrape has shown so many changes."""
         return self._scraped.reached >= count
 
-    def finish(self, written: list[tuple[str, float]], warm_up: int) -> dict[str, Any]:
+    def finish(self, written: list[tuple[str, float]]) -> dict[str, Any]:
         """Stop reading; return the delays of all but the first changes, and the costs since `begin`."""
         batch = _batch(self._before, _batches(self.pipeline))
         cpu = cost(self._cpu_before, used(self.pipeline), CHANGES / RATE_PER_S)
         self._stop.set()
         for thread in (self._scraped, self._log, self._sent):
             thread.join()
+        warm_up = self.kind.warm_up
         result = _result(written[warm_up:], warm_up, self._scraped, self._changes, self._views)
         return result | {
             "batch": batch,
@@ -112,18 +161,19 @@ class Follower:
 
 
 def follow(cluster: ZnodeCluster, followers: Sequence[Follower]) -> list[dict[str, Any]]:
-    """Warm up, and write the changes; return what each of the pipelines made of them."""
+    """Warm up, and write the changes of a kind; return what each of the pipelines made of them."""
     for follower in followers:
         follower.start()
-    warm_up = int(WARM_UP_S * RATE_PER_S)
-    written = _write(cluster, range(warm_up))
+    kind = followers[0].kind
+    warm_up = kind.warm_up
+    written = _write(cluster, kind, range(warm_up))
     for follower in followers:
         follower.begin()
-    written += _write(cluster, range(warm_up, warm_up + CHANGES))
+    written += _write(cluster, kind, range(warm_up, warm_up + CHANGES))
     deadline = time.monotonic() + STRAGGLERS_S
     while time.monotonic() < deadline and not all(f.shows(warm_up + CHANGES) for f in followers):
         time.sleep(0.05)
-    return [follower.finish(written, warm_up) for follower in followers]
+    return [follower.finish(written) for follower in followers]
 
 
 def _batches(pipeline: Pipeline) -> dict[str, float]:
@@ -147,15 +197,15 @@ def _batch(before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def _write(cluster: ZnodeCluster, numbers: range) -> list[tuple[str, float]]:
-    """Move the leaders of partitions one after another; return (path, wall time before it)."""
+def _write(cluster: ZnodeCluster, kind: Kind, numbers: range) -> list[tuple[str, float]]:
+    """Change partitions one after another; return (path, wall time before it)."""
     written = []
     began = time.monotonic()
     for number in numbers:
         due = began + (number - numbers.start) / RATE_PER_S
         time.sleep(max(0.0, due - time.monotonic()))
         written.append((cluster.path(number), time.time()))
-        cluster.move(number)
+        kind.write(cluster, number)
     return written
 
 
@@ -170,7 +220,7 @@ def _result(
     total = []
     for index, (path, wrote) in enumerate(written):
         number = warm_up + index + 1
-        observed, produced = changes.first[path]
+        observed, produced = changes.seen[path]
         folded = views.when_reached(number)
         shown = scraped.when_reached(number)
         if folded is None or shown is None:
@@ -197,24 +247,26 @@ def _ms(seconds: list[float], percent: float) -> float | None:
 
 
 class _Views(Reached):
-    """How many partitions the broker leads, in the topic of views."""
+    """The count of what is shown, in the topic of views."""
+
+    def __init__(self, count: Callable[[AnyView], int | None]) -> None:
+        super().__init__()
+        self._count = count
 
     def apply_record(self, value: bytes, now: float) -> None:
         """Read a view."""
-        view = decode_view(value)
-        if isinstance(view, BrokerView) and view.id == NEW_LEADER:
-            self.note(view.leaders or 0, now)
+        self.note(self._count(decode_view(value)) or 0, now)
 
 
 class _Changes:
-    """When each path first was in the log."""
+    """When each path was in the log last: it is changed once."""
 
     def __init__(self) -> None:
-        self.first: dict[str, tuple[float, float]] = {}
+        self.seen: dict[str, tuple[float, float]] = {}
         """When it was observed, and when a reader got it."""
 
     def apply_record(self, value: bytes, now: float) -> None:
         """Read a message of the log."""
         for change in decode_message(value).changes:
             if change.kind is ChangeKind.SET and change.path is not None:
-                self.first[change.path] = (change.observed_at / 1000, now)
+                self.seen[change.path] = (change.observed_at / 1000, now)

@@ -29,6 +29,7 @@ from bench.shown import (
     Scraper,
     TopicReader,
     medians,
+    value_of,
 )
 from bench.watched import CLUSTER
 from controller_model.kafka import metadata_records as kafka
@@ -87,20 +88,9 @@ class AppendedReader(TopicReader):
                         self.elections.append((each.leader_id, batch.at / 1000))
 
 
-def value_of(metric: str) -> Callable[[str], int | None]:
-    """Return a function that finds a figure of the cluster in a scrape."""
-    pattern = re.compile(rf'^{metric}{{cluster="{CLUSTER}"}} (\S+)$', re.MULTILINE)
-
-    def read(body: str) -> int | None:
-        found = pattern.search(body)
-        return None if found is None else int(float(found.group(1)))
-
-    return read
-
-
-UNDER_REPLICATED = value_of("kafka_cluster_under_replicated_partitions")
-PARTITIONS = value_of("kafka_cluster_partitions")
-ELECTIONS = value_of("kafka_controller_elections_total")
+UNDER_REPLICATED = value_of("kafka_cluster_under_replicated_partitions", cluster=CLUSTER)
+PARTITIONS = value_of("kafka_cluster_partitions", cluster=CLUSTER)
+ELECTIONS = value_of("kafka_controller_elections_total", cluster=CLUSTER)
 
 
 def led_by_others(before: int) -> Callable[[str], int | None]:

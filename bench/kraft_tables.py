@@ -21,7 +21,7 @@ def _shown(result: Result) -> str:
     if delay is not None:
         rows.append(
             (
-                "10 changes/s: p50, p99, at most",
+                "10 changes/s of ISRs alone, which may wait: p50, p99, at most",
                 f"{ms(delay['p50_ms'])}, {ms(delay['p99_ms'])}, {ms(delay['max_ms'])}",
             )
         )

@@ -155,17 +155,21 @@ def observed(
     return done, views, scraped
 
 
-def leaders_of(broker: int, cluster: str) -> Callable[[str], int | None]:
-    """Return a function that finds in a scrape how many partitions the broker leads."""
-    pattern = re.compile(
-        rf'^kafka_broker_leaders{{cluster="{cluster}",broker="{broker}"}} (\S+)$', re.MULTILINE
-    )
+def value_of(metric: str, **labels: str) -> Callable[[str], int | None]:
+    """Return a function that finds a metric's value in a scrape; None where it has none."""
+    named = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    pattern = re.compile(rf"^{metric}{{{named}}} (\S+)$", re.MULTILINE)
 
     def count(body: str) -> int | None:
         found = pattern.search(body)
         return int(float(found.group(1))) if found else None
 
     return count
+
+
+def leaders_of(broker: int, cluster: str) -> Callable[[str], int | None]:
+    """Return a function that finds in a scrape how many partitions the broker leads."""
+    return value_of("kafka_broker_leaders", cluster=cluster, broker=str(broker))
 
 
 def when_shown(

@@ -13,11 +13,15 @@ Result = Mapping[str, Any]
 
 
 def _delay(result: Result) -> str:
-    rows = [
-        (name, ms(stage["p50_ms"]), ms(stage["p99_ms"])) for name, stage in result["stages"].items()
-    ]
-    rows.append(("all", ms(result["p50_ms"]), ms(result["p99_ms"])))
-    return table(("Stage", "p50", "p99"), rows)
+    """Return the stages of each kind of change: of leaders, and of ISRs alone where those were measured."""
+    kinds = [result, *filter(None, [result.get("isr")])]
+    titles = ("p50", "p99", "an ISR alone: p50", "p99")[: 2 * len(kinds)]
+    stages = [{**kind["stages"], "all": kind} for kind in kinds]
+    rows = (
+        (name, *(ms(stage[name][figure]) for stage in stages for figure in ("p50_ms", "p99_ms")))
+        for name in stages[0]
+    )
+    return table(("Stage", *titles), rows)
 
 
 def _batch(result: Result) -> str:
@@ -84,24 +88,23 @@ def _cold(result: Result) -> str:
 
 def _rest(result: Result) -> str:
     rate = result["settings"]["rate_per_s"]
+    loads = {
+        "at_rest": "CPU at rest",
+        "changing": f"CPU at {rate:g} changes/s",
+        "isrs_changing": "the same, of ISRs alone",
+    }
+    measured = {load: title for load, title in loads.items() if load in result}
     return table(
-        (
-            "Part",
-            "CPU at rest",
-            f"CPU at {rate:g} changes/s",
-            "Memory at rest (RSS)",
-            "Memory then",
-        ),
+        ("Part", *measured.values(), "Memory at rest (RSS)", "Memory then"),
         (
             (
                 part,
-                f"{cost['cpu_percent']:.1f} %",
-                f"{result['changing'][part]['cpu_percent']:.1f} %",
+                *(f"{result[load][part]['cpu_percent']:.1f} %" for load in measured),
                 mib(cost["rss_mib"]),
                 mib(result["changing"][part]["rss_mib"]),
             )
             for part, cost in result["at_rest"].items()
-            if part in result["changing"]
+            if all(part in result[load] for load in measured)
         ),
     )
 

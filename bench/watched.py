@@ -18,6 +18,11 @@ CLUSTER = "bench"
 """Its name in the pipeline."""
 
 
+def lingering(linger_ms: int | None) -> dict[str, str]:
+    """Return the settings of a pipeline in which what may wait does so for this long; None: as shipped."""
+    return {} if linger_ms is None else {"linger_ms": str(linger_ms)}
+
+
 class Watched(NamedTuple):
     """A cluster that is there, and what more processes beside it need."""
 

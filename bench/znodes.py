@@ -121,6 +121,13 @@ class ZnodeCluster:
         self._steps[number] += 1
         return stamp(self._client.set(self.path(number), self._state(number)))
 
+    def shrink(self, number: int) -> Written:
+        """Write a state whose ISR lacks the replica after the leader, and wait for the reply."""
+        replicas = self._replicas(number)
+        lost = replicas[(self._steps[number] + 1) % len(replicas)]
+        isr = [replica for replica in replicas if replica != lost]
+        return stamp(self._client.set(self.path(number), self._state(number, isr)))
+
     def move_all(
         self, numbers: Sequence[int], *, rate_per_s: float
     ) -> dict[TopicPartition, Written]:
@@ -157,11 +164,12 @@ class ZnodeCluster:
     def _replicas(self, number: int) -> tuple[int, ...]:
         return MOVING if self._moves(number) else STAYING
 
-    def _state(self, number: int) -> bytes:
-        isr = self._replicas(number)
-        return (
-            b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":%d,"isr":[%d,%d,%d]}'
-            % (isr[self._steps[number] % len(isr)], self._steps[number], *isr)
+    def _state(self, number: int, isr: Sequence[int] = ()) -> bytes:
+        listed = b",".join(b"%d" % replica for replica in isr or self._replicas(number))
+        return b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":%d,"isr":[%b]}' % (
+            self.leader(number),
+            self._steps[number],
+            listed,
         )
 
     def _create(self, nodes: list[tuple[str, bytes, bool]]) -> Any:
