@@ -44,8 +44,8 @@ QUIET_S = 10.0
 """The longest time without a line before the first figures."""
 
 DEFAULTS: dict[str, Any] = {"fail_fast": True, "log_level": "warning", "linger_ms": 0}
-"""Where they differ, for somebody at a terminal: a wrong address is told at once, and in few lines. No change waits: a
-batch of this fold costs little."""
+"""Where they differ, for somebody at a terminal: a wrong address is told at once, and in few lines. And no change waits
+for others: a batch of this fold costs little."""
 
 _OF_BROKERS = {name for name in StreamSettings.model_fields if "min_insync" in name} | {
     "leader_imbalance_percentage",
@@ -54,7 +54,7 @@ _OF_BROKERS = {name for name in StreamSettings.model_fields if "min_insync" in n
 }
 _OF_TOPICS = {
     *("bootstrap_servers", "kafka_properties", "topic_prefix", "partitions", "replication_factor"),
-    *("metrics_host", "watcher_metrics_port", "kafka_gone_s", "forget_after_s"),
+    *("metrics_host", "watcher_metrics_port", "kafka_gone_s", "forget_after_s", "linger_ms"),
 }
 NAMES = _OF_BROKERS | {
     name
@@ -68,7 +68,7 @@ NAMES = _OF_BROKERS | {
 @with_options(
     *(WatchSettings, KraftSettings, StreamSettings, ExportSettings),
     only=NAMES,
-    defaults={**NO_CLUSTER, "fail_fast": "true", "log_level": "warning", "linger_ms": "0"},
+    defaults={**NO_CLUSTER, "fail_fast": "true", "log_level": "warning"},
 )
 def look(config: Path | None, options: Options) -> int:
     """Watch one of your clusters at once, in one process: nothing to install, nothing kept.
