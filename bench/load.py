@@ -153,11 +153,19 @@ class LogWriter:
     def write(self, cluster: str, log: Iterable[bytes]) -> None:
         """Write a cluster's messages in order, and wait until Kafka has them."""
         for message in log:
-            self._producer.produce(
-                self._topic,
-                key=cluster,
-                value=message,
-                partition=partition_of(cluster, self._partitions),
-            )
-            self._producer.poll(0)
+            self.append(cluster, message)
+        self.flush()
+
+    def append(self, cluster: str, message: bytes) -> None:
+        """Write a message, and wait for nothing."""
+        self._producer.produce(
+            self._topic,
+            key=cluster,
+            value=message,
+            partition=partition_of(cluster, self._partitions),
+        )
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait until Kafka has what was written."""
         self._producer.flush(60)

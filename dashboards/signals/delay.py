@@ -25,7 +25,7 @@ WATCHER_DELAY = Signal(
     unit="s",
     meaning="Age of a change when the watcher sends it to the log, 99th percentile. It compares ZooKeeper's clock with "
     "the watcher's.",
-    normal="tens of milliseconds.",
+    normal="up to half a second, for which changes that are not urgent wait for others (linger_ms).",
     action="Check the watcher's CPU and the clocks. If it is empty, scrape the watcher's /metrics.",
     legend="watcher",
 )
@@ -74,7 +74,7 @@ EXPORTER_LAG = Signal(
 )
 BUFFERED = Signal(
     expr=f"max by (cluster) ({selected('kcm_watcher_buffer_changes')})",
-    meaning="Changes that wait in the watcher until the pipeline's Kafka accepts them.",
+    meaning="Changes that wait in the watcher for others (linger_ms), or until the pipeline's Kafka accepts them.",
     normal="0 or a few.",
     action="If it grows, the pipeline's Kafka does not answer: check its brokers.",
     runbook="KcmBehind",

@@ -25,7 +25,8 @@ GAUGES = {
     "queue_length": "Notifications and replies from ZooKeeper that wait to be handled; normally "
     "near 0.",
     "dirty_paths": "Znodes that changed and are not yet read again; normally near 0.",
-    "buffer_changes": "Changes that wait to be sent to the pipeline's Kafka; normally near 0.",
+    "buffer_changes": "Changes that wait for others (linger_ms), or for the pipeline's Kafka to take them; normally "
+    "a few.",
     "buffer_bytes": "Bytes of changes that the pipeline's Kafka has not acknowledged yet.",
 }
 """HELP of kcm_watcher_<name>."""
