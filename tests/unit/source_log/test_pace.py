@@ -92,7 +92,7 @@ def test_what_is_urgent_takes_with_it_what_waits_before_it() -> None:
 
 
 def test_hurry_ends_the_wait_of_what_waits_now_and_of_nothing_later() -> None:
-    """Until it is sent: what was added after it may fill its message."""
+    """It is urgent until it is sent or dropped, also where what came after it is not."""
     paced = Paced()
     paced.add(may_wait=False)
     paced.pump(0)
@@ -101,6 +101,7 @@ def test_hurry_ends_the_wait_of_what_waits_now_and_of_nothing_later() -> None:
     assert paced.pump(1) == [[2]]
     paced.add(may_wait=True)
     assert paced.pump(2) == []
+    paced.publisher.hurry()
     assert paced.publisher.drop_waiting() == 1
     paced.add(may_wait=True)
     assert paced.pump(3) == [], "what was dropped makes nothing urgent"
@@ -147,8 +148,8 @@ def test_the_end_waits_for_nobody() -> None:
 def test_news_is_dated_when_it_is_given_to_kafka() -> None:
     """The delay that the watcher's metrics show includes the wait."""
     paced = Paced()
-    paced.add(may_wait=False, happened_ms=50)
-    assert paced.publisher.pump(0) == [50]
+    paced.add(may_wait=False, happened_ms=0)
+    assert paced.publisher.pump(0) == [0]
     paced.brokers[0].answer()
     paced.add(may_wait=True, happened_ms=60)
     paced.add(may_wait=True)
@@ -171,6 +172,8 @@ def test_the_main_loop_sleeps_until_the_wait_ends() -> None:
     assert paced.publisher.wait_ms(298, POLL_MS) == DELIVERY_WAIT_MS
     assert paced.publisher.wait_ms(900, POLL_MS) == DELIVERY_WAIT_MS, "it is due"
     assert paced.publisher.wait_ms(900, 0) == 0
+    paced.publisher.hurry()
+    assert paced.publisher.wait_ms(50, POLL_MS) == DELIVERY_WAIT_MS, "it may not wait any more"
 
 
 class Sent(NamedTuple):
