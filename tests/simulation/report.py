@@ -36,6 +36,7 @@ Besides the faults in the table:
   because they waited, also by a server that lags.
 - In one of thirteen, the pipeline's Kafka starts: until it has read its metadata, it reports its topics as missing.
 - In two of twenty-one, somebody runs `kcm elect`, and Kafka answers or fails while leaders move and brokers end.
+- In one of nine, and from seed 1,301 on in every other one, changes that are not urgent wait for others, as shipped.
 - Three browsers poll the live page of the cluster, of another or of all. They are fast, slow or hidden, and are opened
   and closed. The exporter's server pauses, or an error is raised for one cluster.
 - In one seed of eight, the fold's service runs the fold, with its lineages on a real folder: queries fail, hang and are
