@@ -44,10 +44,14 @@ FIGURES = {
         1.5,
         0.8,
     ),
-    "delay_p50": Figure("10 changes/s: znode to scrape, p50", "ms", 230, 180),
-    "delay_p99": Figure("10 changes/s: znode to scrape, p99", "ms", 400, 300),
-    "delay_isr_p50": Figure("10 changes/s of ISRs alone, which may wait: p50", "ms", 400, 300),
-    "delay_isr_p99": Figure("10 changes/s of ISRs alone, which may wait: p99", "ms", 800, 650),
+    "delay_p50": Figure("10 changes/s of leaders: znode to scrape, p50", "ms", 230, 180),
+    "delay_p99": Figure("10 changes/s of leaders: znode to scrape, p99", "ms", 400, 300),
+    "delay_isr_p50": Figure(
+        "10 changes/s of ISRs alone, which may wait: znode to scrape, p50", "ms", 400, 300
+    ),
+    "delay_isr_p99": Figure(
+        "10 changes/s of ISRs alone, which may wait: znode to scrape, p99", "ms", 800, 650
+    ),
     "cold_10000": Figure("cold start to live, 10,000 partitions", "s", 15, 11),
     "cold_200000": Figure("cold start to live, 200,000 partitions", "s", 30, 20),
     "cold_1000000": Figure("cold start to live, 1,000,000 partitions", "s", 120, 75),

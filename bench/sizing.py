@@ -74,7 +74,7 @@ def sizing_table(result: Result) -> str | None:
 
 _SIZING: tuple[tuple[str, str, Callable[[Result], str]], ...] = (
     (
-        "a change is in a scrape; of that, the fold (p50)",
+        "a leader's change is in a scrape; of that, the fold (p50)",
         "delay",
         lambda r: (
             f"p50 {ms(r['p50_ms'])}, p99 {ms(r['p99_ms'])}; {ms(r['stages']['fold']['p50_ms'])}"
