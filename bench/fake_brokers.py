@@ -358,8 +358,8 @@ class FakeCluster:
                 if held.leader == broker:
                     held.elect(next(each for each in held.replicas if each in held.isr))
 
-    def bring_back(self, broker: int) -> None:
-        """Start a broker, let leaders take it into their ISRs, and let the preferred replicas lead."""
+    def bring_back(self, broker: int, *, elect: bool = True) -> None:
+        """Start a broker, let leaders take it into their ISRs, and, with `elect`, let the preferred replicas lead."""
         self.register(broker)
         lacking = [
             partition
@@ -369,7 +369,8 @@ class FakeCluster:
         for begin in range(0, len(lacking), RECORDS_AT_ONCE):
             chunk = lacking[begin : begin + RECORDS_AT_ONCE]
             self.alter({each: (*self.partitions[each].isr, broker) for each in chunk})
-        self.elect_preferred(lacking)
+        if elect:
+            self.elect_preferred(lacking)
 
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the first replica of each of these lead."""

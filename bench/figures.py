@@ -82,9 +82,15 @@ FIGURES = {
     ),
     "kraft_replay": Figure("`kcm replay` of a folder with 1,000,000 records: CPU", "s", 30, 15),
     "kraft_delay_p50": Figure(
-        "KRaft, 10 changes/s of ISRs alone, which may wait: append to scrape, p50", "ms", 450, 300
+        "KRaft, 10 changes/s of leaders: append to scrape, p50", "ms", 220, 130
     ),
     "kraft_delay_p99": Figure(
+        "KRaft, 10 changes/s of leaders: append to scrape, p99", "ms", 400, 200
+    ),
+    "kraft_delay_isr_p50": Figure(
+        "KRaft, 10 changes/s of ISRs alone, which may wait: append to scrape, p50", "ms", 450, 300
+    ),
+    "kraft_delay_isr_p99": Figure(
         "KRaft, 10 changes/s of ISRs alone, which may wait: append to scrape, p99", "ms", 800, 650
     ),
     "kraft_fence": Figure(

@@ -30,6 +30,7 @@ from bench.kraft_shown import (
     measure_controller_kills,
     measure_delay,
     measure_fence,
+    measure_isr_delay,
     measure_peers,
     measure_rest,
     measure_wide,
@@ -108,6 +109,7 @@ def _shown(only: Sequence[str], rounds: int) -> dict[str, Any]:
     if "shown" in only:
         parts |= {
             "delay": partial(measure_delay, changes=CHANGES_SHOWN, warm_up=WARM_UP),
+            "isr_delay": partial(measure_isr_delay, changes=CHANGES_SHOWN, warm_up=WARM_UP),
             "rest": partial(measure_rest, seconds=REST_S),
             "fence": partial(measure_fence, rounds=rounds),
             "controller_killed": partial(measure_controller_kills, rounds=rounds),
@@ -138,6 +140,8 @@ def _figures(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "kraft_replay": ("replay", "cpu_s"),
         "kraft_delay_p50": ("delay", "p50_ms"),
         "kraft_delay_p99": ("delay", "p99_ms"),
+        "kraft_delay_isr_p50": ("isr_delay", "p50_ms"),
+        "kraft_delay_isr_p99": ("isr_delay", "p99_ms"),
         "kraft_fence": ("fence", "tail_s"),
         "kraft_wide": ("wide", "tail_s"),
         "kraft_controller": ("controller_killed", "median_s"),

@@ -15,6 +15,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,39 @@ def await_count(scraper: Reached, count: int, what: str) -> None:
 def measure_delay(
     cluster: FakeCluster, pipeline: Pipeline, *, changes: int, warm_up: int
 ) -> dict[str, Any]:
-    """Let leaders drop one replica from one ISR after another; return the delays of all but the first ones, in ms."""
+    """Let preferred replicas be elected, one after another; return the delays of all but the first ones, in ms."""
+    led = sum(each.leader == LEADER for each in cluster.partitions.values())
+    with following(
+        pipeline,
+        led_by_others(len(cluster.partitions) - led),
+        pause_s=STORM_SCRAPE_PAUSE_S,
+    ) as (_, scraper):
+        cluster.fence(LEADER)
+        await_count(scraper, led, "leaders after a broker was fenced")
+    cluster.bring_back(LEADER, elect=False)
+    time.sleep(SETTLE_S)
+    deposed = [each for each, held in cluster.partitions.items() if held.replicas[0] == LEADER]
+    others = led_by_others(len(cluster.partitions))
+
+    def count(body: str) -> int | None:
+        found = others(body)
+        return None if found is None else -found
+
+    found = _one_by_one(
+        pipeline,
+        count,
+        [partial(cluster.elect_preferred, [each]) for each in deposed[: warm_up + changes]],
+        warm_up,
+    )
+    cluster.elect_preferred(deposed)
+    time.sleep(SETTLE_S)
+    return found
+
+
+def measure_isr_delay(
+    cluster: FakeCluster, pipeline: Pipeline, *, changes: int, warm_up: int
+) -> dict[str, Any]:
+    """Let leaders drop one replica from one ISR after another; return the same delays."""
     partitions = list(cluster.partitions)[: warm_up + changes]
     before = _scraped(pipeline, UNDER_REPLICATED)
 
@@ -173,15 +206,31 @@ def measure_delay(
         found = UNDER_REPLICATED(body)
         return None if found is None else found - before
 
+    kept = {
+        each: tuple(replica for replica in held.isr if replica != held.replicas[-1])
+        for each, held in cluster.partitions.items()
+    }
+    steps = [partial(cluster.alter, {each: kept[each]}) for each in partitions]
+    found = _one_by_one(pipeline, count, steps, warm_up)
+    _restore(cluster, partitions)
+    return found
+
+
+def _one_by_one(
+    pipeline: Pipeline,
+    count: Callable[[str], int | None],
+    steps: Sequence[Callable[[], None]],
+    warm_up: int,
+) -> dict[str, Any]:
+    """Take steps that change one partition each, at ten a second; return the delays of all but the first ones, by stage."""
     with following(pipeline, count, pause_s=SCRAPE_PAUSE_S) as (reader, scraper):
         began = time.monotonic()
-        for number, partition in enumerate(partitions):
+        for number, step in enumerate(steps):
             time.sleep(max(0.0, began + number / RATE_PER_S - time.monotonic()))
-            cluster.alter({partition: cluster.partitions[partition].isr[:-1]})
-        await_count(scraper, len(partitions), "changes of an ISR")
-    _restore(cluster, partitions)
+            step()
+        await_count(scraper, len(steps), "changes of a partition")
     stages: dict[str, list[float]] = {"append to log of kcm": [], "log to scrape": [], "all": []}
-    for number in range(warm_up, len(partitions)):
+    for number in range(warm_up, len(steps)):
         at, arrived = reader.changes[number], reader.arrived[number]
         shown = scraper.when_reached(number + 1) or time.time()
         for stage, took_s in zip(stages, (arrived - at, shown - arrived, shown - at), strict=True):

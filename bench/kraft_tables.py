@@ -14,17 +14,18 @@ NOT_MEASURED = "Not measured alone on this machine yet: `python -m bench kraft`.
 
 def _shown(result: Result) -> str:
     """Return when what is shown, counted from the append to the metadata log."""
-    delay, fence, wide, killed = (
-        result.get(each) for each in ("delay", "fence", "wide", "controller_killed")
-    )
-    rows: list[tuple[str, str]] = []
-    if delay is not None:
-        rows.append(
-            (
-                "10 changes/s of ISRs alone, which may wait: p50, p99, at most",
-                f"{ms(delay['p50_ms'])}, {ms(delay['p99_ms'])}, {ms(delay['max_ms'])}",
-            )
+    fence, wide, killed = (result.get(each) for each in ("fence", "wide", "controller_killed"))
+    rows: list[tuple[str, str]] = [
+        (
+            f"10 changes/s of {what}: p50, p99, at most",
+            f"{ms(delay['p50_ms'])}, {ms(delay['p99_ms'])}, {ms(delay['max_ms'])}",
         )
+        for name, what in (
+            ("delay", "leaders"),
+            ("isr_delay", "ISRs alone, which may wait"),
+        )
+        if (delay := result.get(name)) is not None
+    ]
     if fence is not None:
         rows.append(
             (
