@@ -3,17 +3,19 @@
 The rule: slices cover every offset once, without a gap, and each is of one epoch. A slice ends where a reader may go on
 from: not inside a metadata transaction, of which an observer that began there would not know the beginning. Of a
 batch that is cut, each part names what the rest of it says of brokers, which is the cause of the other changes in
-it. What an observer releases without a kept record waits for the next one: no slice is made for no-ops alone until
+it. A topic's partitions that are written together stay together, so a reader sees each topic created or expanded
+once. What an observer releases without a kept record waits for the next one: no slice is made for no-ops alone until
 `flush`.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller_model.kafka.metadata_records import (
     BrokerRegistrationChange,
+    Config,
     FenceBroker,
     MetadataRecord,
     Partition,
@@ -49,6 +51,10 @@ from kraft_source.wire.records import Record
 
 MAX_SLICE_RECORDS = 500
 """Records in one slice, outside of transactions: about as many bytes as a message of the log has."""
+
+MAX_TOPIC_RECORDS = 10_000
+"""Records of one topic that are not parted: Kafka creates no topic with more at once
+(QuorumController.MAX_RECORDS_PER_USER_OP)."""
 
 MAX_SPAN_MS = 10_000
 """The longest time that one covers there: what is judged by time is judged at its end."""
@@ -115,6 +121,8 @@ class RecordMaker:
         self.is_in_snapshot = False
         """Whether a snapshot has begun that is not complete."""
         self._snapshot_at = 0
+        self._rest: list[Record] = []
+        """The snapshot's last records: the next chunk may hold more of their topic."""
         self._parts = 0
         self._unknown = Counter[str]()
 
@@ -227,7 +235,7 @@ class RecordMaker:
         )
 
     def _start_snapshot(self, snapshot: EpochEnd, at: int) -> Iterator[Made]:
-        self._covered = []
+        self._covered, self._rest = [], []
         self._parts, self._snapshot_at = 0, at
         self.is_in_snapshot = True
         self._unknown = Counter()
@@ -244,19 +252,38 @@ class RecordMaker:
 
     def _snapshot_parts(self, chunk: SnapshotChunk) -> Iterator[Made]:
         self._unknown.update(chunk.unknown)
-        for start in range(0, len(chunk.records), MAX_SLICE_RECORDS):
+        records = [*self._rest, *chunk.records]
+        last = max(0, len(records) - 1)
+        while last and not _may_part(records, last) and len(records) - last < MAX_TOPIC_RECORDS:
+            last -= 1
+        self._rest = records[last:]
+        yield from self._parts_of(records[:last])
+
+    def _parts_of(self, records: list[Record]) -> Iterator[Made]:
+        for begin, end in itertools.pairwise(_cuts(records, MAX_SLICE_RECORDS)):
+            yield from self._fitting_parts(records[begin:end])
+
+    def _fitting_parts(self, records: list[Record]) -> Iterator[Made]:
+        """Make one part of a snapshot's records, or several where it would be larger than Kafka takes."""
+        made = self._made(
+            SnapshotPart,
+            observed_at=self._snapshot_at,
+            end=self._place.end_offset,
+            epoch=self._place.epoch,
+            number=self._parts + 1,
+            records=tuple([each for each in records if not isinstance(each, SnapshotHeader)]),
+        )
+        if len(made.data) <= MAX_CHANGE_BYTES or len(records) <= 1:
             self._parts += 1
-            records = chunk.records[start : start + MAX_SLICE_RECORDS]
-            yield self._made(
-                SnapshotPart,
-                observed_at=self._snapshot_at,
-                end=self._place.end_offset,
-                epoch=self._place.epoch,
-                number=self._parts,
-                records=tuple([each for each in records if not isinstance(each, SnapshotHeader)]),
-            )
+            yield made
+            return
+        half = len(records) // 2
+        yield from self._fitting_parts(records[:half])
+        yield from self._fitting_parts(records[half:])
 
     def _finish_snapshot(self, snapshot: EpochEnd, leader: EpochLeader | None) -> Iterator[Made]:
+        rest, self._rest = self._rest, []
+        yield from self._parts_of(rest)
         self.end, self._epoch = snapshot.end_offset, snapshot.epoch
         self.appended_at = self._snapshot_at
         self.is_in_snapshot = False
@@ -283,18 +310,35 @@ def _pieces(batch: CommittedBatch, size: int) -> Iterator[_Piece]:
     records = batch.records
     if len(records) <= size:
         return iter([whole])
+    return _cut(whole, _cuts([record for _, record in records], size))
+
+
+def _cuts(records: Sequence[Record], size: int) -> list[int]:
+    """Return where to cut into parts of at most `size` records, and both ends; more where a topic is larger."""
     cuts = [0]
     while len(records) - cuts[-1] > size:
-        cuts.append(_cut_before_topic(records, cuts[-1], cuts[-1] + size))
-    return _cut(whole, [*cuts, len(records)])
+        most = cuts[-1] + size
+        longest = min(cuts[-1] + max(size, MAX_TOPIC_RECORDS), len(records))
+        places = itertools.chain(range(most, cuts[-1], -1), range(most + 1, longest))
+        cuts.append(next((each for each in places if _may_part(records, each)), longest))
+    return cuts if cuts[-1] == len(records) else [*cuts, len(records)]
 
 
-def _cut_before_topic(records: list[tuple[int, Record]], begin: int, cut: int) -> int:
-    """Return where to cut so that a new topic keeps its partitions, if it is not larger than a slice: it is not expanded later."""
-    topic = cut
-    while topic > begin and isinstance(records[topic][1], Partition):
-        topic -= 1
-    return topic if topic > begin and isinstance(records[topic][1], Topic) else cut
+def _may_part(records: Sequence[Record], index: int) -> bool:
+    """Return whether a record may stand in another part than the one before it.
+
+    The partitions of a new topic follow it and its configuration (ReplicationControlManager.createTopic), and those that
+    are added to a topic follow each other.
+    """
+    record, before = records[index], records[index - 1]
+    if not isinstance(record, Partition | Config):
+        return True
+    if isinstance(record, Partition) and isinstance(before, Partition):
+        return before.topic_id != record.topic_id
+    earlier = index - 1
+    while earlier and isinstance(records[earlier], Config):
+        earlier -= 1
+    return not isinstance(records[earlier], Topic)
 
 
 def _cut(piece: _Piece, cuts: list[int]) -> Iterator[_Piece]:

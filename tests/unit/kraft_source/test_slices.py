@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_model.kafka.metadata_records import (
+    MIN_ISR,
+    UNCLEAN,
     BrokerRegistrationChange,
+    Config,
     FeatureLevel,
     MetadataRecord,
     Partition,
     PartitionChange,
     Topic,
 )
+from controller_model.records.events import TopicCreated, TopicExpanded
 from controller_model.records.metadata_log import (
     NO_EPOCH,
     MetadataSlice,
@@ -32,6 +36,7 @@ from kraft_source.observer.released import (
 )
 from kraft_source.slices import MAX_SLICE_RECORDS, Made, RecordMaker
 from kraft_source.wire.messages import EpochEnd, EpochLeader
+from tests.support.kraft_cluster import KraftFold
 from tests.support.metadata_log import uuid_of
 
 CHANGE = PartitionChange(0, uuid_of(1), leader=-1)
@@ -118,27 +123,100 @@ def test_each_part_of_a_large_batch_names_what_the_rest_says_of_brokers() -> Non
     assert [dict(each.unknown) for each in parts] == [{"99v0": 2}, {}, {}]
 
 
-def test_a_new_topic_keeps_its_partitions() -> None:
-    """A large batch is cut before a topic; only one that is larger than a slice is cut itself, and no offset is lost."""
-    counts = (MAX_SLICE_RECORDS - 100, 300, 2 * MAX_SLICE_RECORDS)
-    records: list[MetadataRecord] = []
-    for topic, count in enumerate(counts):
-        records.append(Topic(f"t{topic}", uuid_of(topic)))
-        records += [
-            Partition(number, uuid_of(topic), (1,), (1,), 1, 0, 0) for number in range(count)
-        ]
+def topic_records(topic: int, partitions: int) -> list[MetadataRecord]:
+    """Return a new topic as Kafka writes it."""
+    name = f"t{topic}"
+    return [
+        Topic(name, uuid_of(topic)),
+        Config(2, name, MIN_ISR, "2"),
+        Config(2, name, UNCLEAN, "true"),
+        *(Partition(number, uuid_of(topic), (1,), (1,), 1, 0, 0) for number in range(partitions)),
+    ]
+
+
+LARGE = 2 * MAX_SLICE_RECORDS + 7
+
+
+def reports(made: list[Made]) -> list[tuple[str, str, int]]:
+    """Return what a fold reports of topics."""
+    return [
+        (type(each).__name__, each.topic, each.partitions)
+        for each in KraftFold().feed([each.record for each in made]).events
+        if isinstance(each, TopicCreated | TopicExpanded)
+    ]
+
+
+def test_a_topic_is_reported_once_as_it_is_created_and_expanded() -> None:
+    """With all its partitions, however many those are."""
+    records = [*topic_records(1, 300), *topic_records(2, LARGE)]
+    end = len(records)
+    more = [Partition(LARGE + n, uuid_of(2), (1,), (1,), 1, 0, 0) for n in range(LARGE)]
+    released = [
+        batch(0, end - 1, *enumerate(records)),
+        batch(end, end + LARGE - 1, *enumerate(more, start=end)),
+    ]
+    assert reports(maker().handle_released(Committed(released, end + LARGE), None)) == [
+        ("TopicCreated", "t1", 300),
+        ("TopicCreated", "t2", LARGE),
+        ("TopicExpanded", "t2", 2 * LARGE),
+    ]
+
+
+@given(st.integers(1, 1_200))
+def test_a_topic_is_reported_once_as_a_snapshot_shows_it(size: int) -> None:
+    """Wherever the chunks of the snapshot end."""
+    made = maker()
+    parts = []
+    for number, records in enumerate(
+        ([FENCED], [*topic_records(1, 300), *topic_records(2, LARGE)])
+    ):
+        end = EpochEnd(5_000 + number, 1)
+        parts += made.handle_released(SnapshotOpened(end, 0), None)
+        for begin in range(0, len(records), size):
+            chunk = SnapshotChunk([*records[begin : begin + size]], {})
+            parts += made.handle_released(chunk, None)
+        parts += made.handle_released(SnapshotComplete(end), None)
+    assert reports(parts) == [("TopicCreated", "t1", 300), ("TopicCreated", "t2", LARGE)]
+
+
+def test_a_large_batch_is_cut_before_a_topic() -> None:
+    """Only between topics, and no record is lost: one that is larger than a slice has a slice of its own."""
+    counts = (MAX_SLICE_RECORDS - 100, 300, LARGE, 5)
+    records = [
+        record for topic, count in enumerate(counts) for record in topic_records(topic, count)
+    ]
+    records += [Config(2, "t0", MIN_ISR, "3")] * LARGE
     kept = list(enumerate(records))
     cut = made_of(
         maker().handle_released(Committed([batch(0, len(kept) - 1, *kept)], len(kept)), None)
     )
+    starts = [sum(3 + count for count in counts[:n]) for n in range(4)]
     assert [each.first for each in cut] == [
-        0,
-        counts[0] + 1,
-        counts[0] + 302,
-        counts[0] + 802,
-        counts[0] + 1_302,
+        *starts,
+        *range(starts[3] + MAX_SLICE_RECORDS, len(kept), MAX_SLICE_RECORDS),
     ]
     assert [record for each in cut for part in each.batches for record in part.records] == records
+
+
+def test_what_is_larger_than_kafka_creates_at_once_is_parted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As is a part of a snapshot that a message could not hold; nothing is lost."""
+    records = topic_records(1, LARGE)
+    end = EpochEnd(5_000, 1)
+    monkeypatch.setattr(slices, "MAX_TOPIC_RECORDS", LARGE // 2)
+    monkeypatch.setattr(slices, "MAX_CHANGE_BYTES", 30_000)
+    made = maker()
+    made.handle_released(SnapshotOpened(end, 0), None)
+    parts = [
+        *made.handle_released(SnapshotChunk([*records], {}), None),
+        *made.handle_released(SnapshotComplete(end), None),
+    ]
+    assert all(len(each.data) <= 30_000 for each in parts)
+    held = [each.record for each in parts if isinstance(each.record, SnapshotPart)]
+    assert [each.number for each in held] == list(range(1, len(held) + 1))
+    assert max(len(each.records) for each in held) < LARGE // 2
+    assert [record for each in held for record in each.records] == records
 
 
 def test_a_transaction_is_one_slice_however_large() -> None:
