@@ -6,6 +6,7 @@ this process should it be killed.
 
 from __future__ import annotations
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -75,6 +76,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         group = _group(item)
         if group and not item.nodeid.endswith(f"@{group}"):
             raise pytest.UsageError(f"pytest-xdist does not put {item.nodeid} into group {group}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Let no finalizer run while a failure is reported, for which pytest parses the sources of its traceback.
+
+    One that raises is reported with a traceback of its own, for which Python parses as well. One parser inside the other
+    ends in a SystemError in Python 3.11.0 to 3.11.7 (CPython's issue 106905), and with it the whole session.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
