@@ -392,3 +392,4 @@ class QuorumIs(Fact, frozen=True):
     snapshot_end: int | None = None
     snapshot_at: int | None = None
     unreachable_since: int | None = None
+    leader_silent_since: int | None = None

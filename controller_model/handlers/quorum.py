@@ -69,4 +69,5 @@ def apply_quorum(state: ClusterState, fact: QuorumIs) -> list[AnyEvent]:
     if fact.snapshot_end is not None:
         quorum.snapshot_end, quorum.snapshot_at = fact.snapshot_end, fact.snapshot_at
     quorum.unreachable_since = fact.unreachable_since
+    quorum.leader_silent_since = fact.leader_silent_since
     return []

@@ -60,8 +60,10 @@ def current_sample(quorum: QuorumView) -> QuorumSample | None:
 def why_past(quorum: QuorumView) -> str | None:
     """Return why there is no answer to DescribeQuorum that is of now, in words; None: there is one."""
     sample = quorum.sample
-    if quorum.unreachable_since is not None:
-        return "no controller answers the watcher"
+    if quorum.unreachable_since is not None or quorum.leader_silent_since is not None:
+        who = f"controller {quorum.leader}, which others name as active, does not answer"
+        who = who if quorum.unreachable_since is None else "no controller answers"
+        return f"{who} the watcher"
     if sample is None:
         return _NOT_ASKED
     if not quorum.is_sampled:
@@ -106,6 +108,13 @@ def _led_ms(view: ClusterView, sample: QuorumSample) -> int | None:
     if controller is None or controller.elected_at is None or controller.id != sample.leader:
         return None
     return max(0, sample.at - controller.elected_at)
+
+
+def leader_is_silent(quorum: QuorumView) -> bool | None:
+    """Return whether the active controller does not answer the watcher, although others name it; None: they name none."""
+    if quorum.unreachable_since is not None or quorum.leader is None or quorum.leader < 0:
+        return None
+    return quorum.leader_silent_since is not None
 
 
 def spare_voters(view: ClusterView) -> int | None:

@@ -146,6 +146,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KafkaControllerFailoverSlow": Threshold(_WARNING, _ABOVE, SLOW_FAILOVER_SECONDS),
     "KafkaForeignWrites": Threshold(_CRITICAL, _ABOVE, 0),
     "KafkaMigratingToKraft": Threshold(_WARNING, _EQUAL, 1),
+    "KafkaControllerSilent": Threshold(_CRITICAL, _EQUAL, 1, for_s=30),
     "KafkaQuorumCommitsStopped": Threshold(_CRITICAL, _EQUAL, 1, for_s=30),
     "KafkaQuorumMarginLost": Threshold(_CRITICAL, _BELOW, 1, for_s=300),
     "KafkaVoterBehind": Threshold(_WARNING, _ABOVE, VOTER_BEHIND_SECONDS, for_s=60),

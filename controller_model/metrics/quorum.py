@@ -2,7 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
-from controller_model.insight.quorum import Lag, commits_have_stopped, lags, spare_voters
+from controller_model.insight.quorum import (
+    Lag,
+    commits_have_stopped,
+    lags,
+    leader_is_silent,
+    spare_voters,
+)
 from controller_model.metrics.metric import Sample, Samples, Table, figure, of_part, seconds
 from controller_model.records.quorum import QuorumView
 from controller_model.records.views import ClusterView
@@ -81,6 +87,11 @@ _QUORUM: Table[QuorumView] = {
     "kafka_quorum_unreachable_since_timestamp_seconds": figure(
         "Unix time in seconds since when no controller has answered the watcher; absent while one does.",
         lambda quorum: seconds(quorum.unreachable_since),
+    ),
+    "kafka_quorum_leader_silent": figure(
+        "Whether the active controller does not answer the watcher although other controllers name it (1) or does (0); "
+        "absent while they name none, and outside KRaft.",
+        lambda quorum: _flag(leader_is_silent(quorum)),
     ),
     "kafka_quorum_feature_level": Samples(
         "Finalized level of each feature, such as metadata.version and kraft.version; absent outside KRaft.",

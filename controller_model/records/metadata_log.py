@@ -209,6 +209,8 @@ class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"
     """The epoch in which that is so; it rises with each candidacy."""
     unreachable_since: Int64 | None = None
     """Since when no controller has answered, by the watcher's clock; None: one answers."""
+    leader_silent_since: Int64 | None = None
+    """Since when `leader` has not answered although another controller names it, by the watcher's clock; None: it is not so."""
     quorum: QuorumSample | None = None
     snapshot_end: Int64 | None = None
     snapshot_at: Int64 | None = None

@@ -61,5 +61,9 @@ class QuorumView(msgspec.Struct, kw_only=True):
     """Fences of the last minutes, oldest first, of brokers that have not registered again since (`records.recent`)."""
     unreachable_since: int | None = None
     """Since when no controller has answered the watcher; None: one answers."""
+    leader_silent_since: int | None = None
+    """Since when `leader` has not answered the watcher although another controller names it; None: it is not so.
+
+    It may be dead: voters that cannot be elected go on naming it (org.apache.kafka.raft.ProspectiveState)."""
     unknown: dict[str, int] = {}
     """Records of a newer Kafka that were skipped, by api key and version: figures may lack what they changed."""

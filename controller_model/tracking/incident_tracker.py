@@ -101,8 +101,9 @@ def _unsure_since(control: ControlPlane) -> int | None:
     if log.session not in {None, SessionState.CONNECTED}:
         out_of_sight = control.now if log.session_since is None else log.session_since
     out_of_sight = control.now if _is_hidden(control) else out_of_sight
-    unreachable = None if control.quorum is None else control.quorum.unreachable_since
-    troubles = (out_of_sight, unreachable, log.incomplete_since, log.divergent_since)
+    quorum = control.quorum
+    silent = () if quorum is None else (quorum.unreachable_since, quorum.leader_silent_since)
+    troubles = (out_of_sight, *silent, log.incomplete_since, log.divergent_since)
     return min((since for since in troubles if since is not None), default=None)
 
 

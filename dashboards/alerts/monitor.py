@@ -12,10 +12,11 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmBlind",
         signal=signals.BLIND,
         summary=f"The monitor cannot see {CLUSTER} now.",
-        meaning="The watcher has no ZooKeeper session, no controller of a KRaft cluster answers it, or no exporter that "
+        meaning="The watcher has no ZooKeeper session, a KRaft cluster shows it no commits, or no exporter that "
         "serves the cluster is scraped. The other alerts of this cluster show what was true before, and cannot "
         "fire for what has happened since.",
-        cause="ZooKeeper or the controllers are down or cannot be reached, they reject the watcher's login, the "
+        cause="ZooKeeper or the controllers are down or cannot be reached (KafkaControllerMissing, KafkaControllerSilent and "
+        "KafkaQuorumCommitsStopped say more of a KRaft cluster, and are of now), they reject the watcher's login, the "
         "exporter is down, or its target is missing in Prometheus. After `kcm forget`, this fires "
         f"for {signals.SEEN_WINDOW}.",
         action="See whether the exporter answers /readyz. If it does, read in the watcher's log "

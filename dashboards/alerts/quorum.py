@@ -9,6 +9,18 @@ from dashboards.signals import quorum as signals
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
+        name="KafkaControllerSilent",
+        signal=signals.LEADER_SILENT,
+        summary=f"The active controller of {CLUSTER} does not answer.",
+        meaning="Other controllers name it, and it answers no request of the watcher: there may be no active controller. Then "
+        "no new leader is elected, and topics are neither created nor deleted. The figures show the cluster as it was before.",
+        cause="It and so many other controllers are down that no majority is left: the others go on naming it, as none of "
+        "them can be elected. Or only the watcher does not reach it.",
+        action="See whether its process runs and a majority of the voters does, and start those that are down. If they run, "
+        "check the network from the watcher to its listener.",
+        command="kafka-metadata-quorum --bootstrap-controller CONTROLLER:9093 describe --status",
+    ),
+    Alert(
         name="KafkaQuorumCommitsStopped",
         signal=signals.COMMITS_STOPPED,
         summary=f"The quorum of {CLUSTER} commits nothing although a leader answers.",

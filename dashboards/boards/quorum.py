@@ -38,6 +38,14 @@ ROWS: tuple[Row, ...] = (
             no_value="not known",
         ),
         figure(
+            "Answers",
+            signals.LEADER_SILENT,
+            span=2,
+            steps=((None, "green"),),
+            texts={"0": ("yes", "green"), "1": ("no", "red")},
+            no_value="not known",
+        ),
+        figure(
             "Commits",
             signals.COMMITS_STOPPED,
             span=4,
@@ -53,7 +61,7 @@ ROWS: tuple[Row, ...] = (
             texts={"0": ("none", "red")},
             no_value=NO_QUORUM,
         ),
-        figure("Voters", signals.VOTERS, span=4, no_value=NO_QUORUM),
+        figure("Voters", signals.VOTERS, span=2, no_value=NO_QUORUM),
         figure(
             "Fenced together", signals.FENCES_RECENT, span=4, steps=ZERO_IS_BEST, no_value=NO_QUORUM
         ),

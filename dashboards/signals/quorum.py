@@ -16,6 +16,14 @@ COMMITS_STOPPED = Signal(
     runbook="KafkaQuorumCommitsStopped",
     legend="commits stopped",
 )
+LEADER_SILENT = Signal(
+    expr=highest("kafka_quorum_leader_silent"),
+    meaning="1 while the active controller does not answer the watcher although other controllers name it.",
+    normal="0; 1 for seconds while its successor is elected. Empty: nobody is named, or nobody answers.",
+    action="See whether its process runs, and how many voters do.",
+    runbook="KafkaControllerSilent",
+    legend="does not answer",
+)
 SPARE_VOTERS = Signal(
     expr=newest("kafka_quorum_spare_voters"),
     meaning="Voters that may be lost now while a majority of all voters still follows the leader.",
@@ -68,8 +76,9 @@ CONTROLLER_LAG_RECORDS = Signal(
 )
 QUORUM_NOT_KNOWN = Signal(
     expr=f"{highest('kafka_quorum_voters')} unless on (cluster) {highest('kafka_quorum_spare_voters')} "
-    f"and on (cluster) ({newest('kafka_controller_id')} >= 0)",
-    meaning="Voters of a quorum that has a leader of which nobody knows who follows it.",
+    f"and on (cluster) ({newest('kafka_controller_id')} >= 0) "
+    f"unless on (cluster) ({LEADER_SILENT.expr} == 1)",
+    meaning="Voters of a quorum that has a leader which answers, and of which nobody knows who follows it.",
     normal="empty.",
     action="Grant the watcher's principal DESCRIBE on the cluster.",
     runbook="KcmQuorumNotKnown",

@@ -17,6 +17,7 @@ from controller_model.insight.quorum import (
     Lag,
     commits_have_stopped,
     lags,
+    leader_is_silent,
     spare_voters,
 )
 from controller_model.insight.thresholds import Threshold
@@ -196,6 +197,14 @@ def _quorum(case: _Case) -> Iterator[ClusterProblem]:
     view, quorum, moment = case.view, case.view.quorum, case.moment
     if quorum is None:
         return
+    silent = leader_is_silent(quorum)
+    text = f"Controller {quorum.leader} does not answer, which others name as active: there may be no controller"
+    yield from case.judged(
+        "KafkaControllerSilent",
+        None if silent is None else int(silent),
+        text,
+        since=quorum.leader_silent_since,
+    )
     stopped = commits_have_stopped(quorum)
     text = "A leader answers, and nothing is committed to the metadata log"
     since = quorum.high_watermark_since
@@ -401,8 +410,13 @@ def _blind(case: _Case) -> Iterator[ClusterProblem]:
     completeness = case.moment.completeness
     if completeness.status is Status.BLIND:
         text = "The monitor is blind: it does not see what happens in ZooKeeper"
-        if not case.view.has_zookeeper:
-            text = "The monitor is blind: no controller answers it, so changes are not seen"
+        if (quorum := case.view.quorum) is not None:
+            why = "the quorum shows it no commits"
+            if quorum.unreachable_since is not None:
+                why = "no controller answers it"
+            elif leader_is_silent(quorum):
+                why = "the active controller does not answer it"
+            text = f"The monitor is blind: {why}, so changes are not seen"
         yield from case.judged("KcmBlind", 1, text, since=completeness.since)
 
 
@@ -454,7 +468,7 @@ def _quorum_not_known(case: _Case) -> Iterator[ClusterProblem]:
     quorum, controller = case.view.quorum, case.view.controller
     if quorum is None or controller is None or controller.id < 0:
         return
-    if quorum.voters and spare_voters(case.view) is None:
+    if quorum.voters and spare_voters(case.view) is None and not leader_is_silent(quorum):
         text = f"Who of {_number(len(quorum.voters), 'voter')} follows the active controller is not known"
         # At the earliest: an answer of the leader before is none of this one.
         sampled_at = None if quorum.sample is None else quorum.sample.at

@@ -235,6 +235,10 @@ def _lacking(answer: Json, now: int) -> tuple[Level, str, str] | None:
     if quorum["unreachable_since"] is not None:
         silent = ago(quorum["unreachable_since"], now)
         return Level.FAIL, f"no controller has answered it for {silent}", todo
+    if quorum["leader_silent_since"] is not None:
+        silent = ago(quorum["leader_silent_since"], now)
+        text = f"the active controller, {quorum['leader']}, has not answered it for {silent}"
+        return Level.FAIL, text, todo
     if not quorum["is_sampled"]:
         text = "no answer to DescribeQuorum: which controllers may be stopped is not known"
         return Level.WARN, text, todo

@@ -196,6 +196,9 @@ def _quorum(text: Text, answer: Json, now_ms: int) -> None:
     if quorum["unreachable_since"] is not None:
         silent = lasting(quorum["unreachable_since"], now_ms)
         text.append(f"; no controller has answered{silent}", style=_BAD)
+    if quorum["leader_silent_since"] is not None:
+        silent = lasting(quorum["leader_silent_since"], now_ms)
+        text.append(f"; controller {quorum['leader']} has not answered{silent}", style=_BAD)
     safe = answer["controllers_safe_to_stop"]
     if unsafe := [int(each) for each, is_safe in safe.items() if not is_safe]:
         text.append(f"\ncontrollers not safe to stop: {_list(unsafe)}", style=_DOUBTFUL)

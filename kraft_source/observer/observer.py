@@ -89,6 +89,8 @@ class ObserverStatus(NamedTuple):
     """Since when a voter says that an epoch above the last leader's has no leader."""
     unreachable_since: float | None
     """Since when no controller has answered."""
+    leader_silent_since: float | None
+    """Since when the leader has not answered although a voter names it."""
     answered_at: float | None
     """When the leader last answered with the state of its log."""
     high_watermark: int
@@ -134,6 +136,7 @@ class Observer:
         self._high_watermark_since: float | None = None
         self._no_leader_since: float | None = None
         self._unreachable_since: float | None = None
+        self._leader_silent_since: float | None = None
         self._answered_at: float | None = None
         self._problem = ""
 
@@ -150,6 +153,7 @@ class Observer:
             EpochLeader(NO_LEADER, self._epoch) if is_vacant else self._leader,
             self._no_leader_since,
             self._unreachable_since,
+            self._leader_silent_since,
             self._answered_at,
             self._high_watermark,
             self._high_watermark_since,
@@ -206,6 +210,9 @@ class Observer:
             self._timeout_s = min(2 * self._timeout_s, MAX_TIMEOUT_S)
         if self._unreachable_since is None and not is_refusal:
             self._unreachable_since = now
+        is_silent = endpoint == self._leader_at and not is_refusal
+        if is_silent and self._leader is not None and self._leader_silent_since is None:
+            self._leader_silent_since = now
         self._bar(endpoint, text, now + (REFUSED_RETRY_S if is_refusal else RETRY_S))
 
     def _bar(self, endpoint: ControllerEndpoint, problem: str, until: float) -> None:
@@ -276,6 +283,7 @@ class Observer:
         released = self._log.released
         self._log = HeldLog(NOTHING)
         self._download = self._old_epoch_since = self._leader = self._leader_at = None
+        self._leader_silent_since = None
         self._epoch = self._led_epoch = 0
         return [AnotherHistory(released, theirs)]
 
@@ -285,7 +293,7 @@ class Observer:
             return
         if leader.epoch > self._epoch:
             self._epoch = leader.epoch
-            self._leader = self._leader_at = None
+            self._leader = self._leader_at = self._leader_silent_since = None
         if leader.id >= 0:
             self._leader = leader
             self._leader_at = self._nodes.get(leader.id)
@@ -301,7 +309,7 @@ class Observer:
         if answer.leader is not None:
             self._learn_leader(answer.leader, now)
         self._leader_at = endpoint
-        self._old_epoch_since = None
+        self._old_epoch_since = self._leader_silent_since = None
         self._answered_at = now
         self._is_woken_by_commits = answer.is_woken_by_commits
         place = answer.diverging or answer.snapshot

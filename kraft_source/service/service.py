@@ -48,7 +48,7 @@ MAX_WAIT_MS = 250
 """How long the inbox is waited for: beats are due each second."""
 METRICS_INTERVAL_S = 0.5
 BLIND_MS = 1_000
-"""So long no controller may answer before the watcher says that it sees nothing: a leader that ends has a successor by then."""
+"""So long no controller, or not the leader, may answer before the watcher says so: a leader that ends has a successor by then."""
 CLOSE_TIMEOUT_S = 1.0
 _CLOCK_SAMPLES = 60
 """Batches by which the controllers' clocks are compared with ours: those of half a minute."""
@@ -257,11 +257,12 @@ class KraftService:
         return self._watcher.position
 
     def _sight(self, status: ObserverStatus) -> Sight:
-        silent_ms = _silent_ms(status)
-        if silent_ms is not None:
-            return Sight(clock_ms(), None, clock_ms() - silent_ms)
-        sampler = self._observing.sampler
-        return Sight(clock_ms(), status.leader, None, sampler.sample, sampler.snapshot)
+        now = clock_ms()
+        if (ms := _silent_ms(status.unreachable_since)) is not None:
+            return Sight(now, None, now - ms)
+        sampler, ms = self._observing.sampler, _silent_ms(status.leader_silent_since)
+        silent_since = None if ms is None else now - ms
+        return Sight(now, status.leader, None, sampler.sample, silent_since, sampler.snapshot)
 
     def _beat(self, status: ObserverStatus | None) -> None:
         if self._watcher.leads:
@@ -319,7 +320,7 @@ def _beat_of(
     session = answered_ms = None
     if status is not None and status.high_watermark_since is not None:
         answered_ms = _ago_ms(status.high_watermark_since)
-        is_blind = _silent_ms(status) is not None
+        is_blind = _silent_ms(status.unreachable_since) is not None
         session = SessionState.SUSPENDED if is_blind else SessionState.CONNECTED
     return WatcherBeat(
         **header,
@@ -329,9 +330,8 @@ def _beat_of(
     )
 
 
-def _silent_ms(status: ObserverStatus) -> int | None:
-    """Return for how long no controller has answered; None: one does, or did a moment ago."""
-    since = status.unreachable_since
+def _silent_ms(since: float | None) -> int | None:
+    """Return for how long nobody has answered since a time; None: somebody does, or did a moment ago."""
     silent_ms = 0 if since is None else _ago_ms(since)
     return silent_ms if silent_ms > BLIND_MS else None
 

@@ -63,6 +63,8 @@ class Sight(NamedTuple):
     unreachable_since: int | None = None
     """In ms since 1970, by the watcher's clock."""
     quorum: QuorumSample | None = None
+    leader_silent_since: int | None = None
+    """Since when the leader has not answered although a voter names it, in ms since 1970, by the watcher's clock."""
     snapshot: tuple[int, int] | None = None
     """The end of the newest snapshot that a controller offers, and when its last record was appended."""
 
@@ -76,7 +78,8 @@ class Sight(NamedTuple):
         """What is reported at once when it changes: who leads, whether anybody answers, and which voters are caught up."""
         sample = self.quorum
         of_sample = None if sample is None else (sample.epoch, sample.leader, sample.caught_up)
-        return self.leader, self.unreachable_since is None, of_sample
+        is_answered = self.unreachable_since is None, self.leader_silent_since is None
+        return self.leader, is_answered, of_sample
 
 
 class MetadataWatcher:
@@ -479,6 +482,7 @@ class MetadataWatcher:
             leader=None if leader is None else leader.id,
             leader_epoch=None if leader is None else leader.epoch,
             unreachable_since=sight.unreachable_since,
+            leader_silent_since=sight.leader_silent_since,
             quorum=sight.quorum,
             snapshot_end=None if snapshot is None else snapshot[0],
             snapshot_at=None if snapshot is None else snapshot[1],

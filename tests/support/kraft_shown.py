@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from tests.support.api_server import Served
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
 
 
-def kraft_served(stands_still_ms: int | None = None) -> tuple[Served, KraftCluster]:
+def kraft_served(
+    stands_still_ms: int | None = None, **heartbeat: Any
+) -> tuple[Served, KraftCluster]:
     """Return an exporter that shows a cluster: controller 3000, three brokers, of which 3 is fenced.
 
     `stands_still_ms`: the leader answers so long after the high watermark last grew; None: it does not say.
+    `heartbeat`: what else the last heartbeat says.
     """
     cluster = KraftCluster(elr=True)
     for broker in (1, 2, 3):
@@ -25,7 +30,7 @@ def kraft_served(stands_still_ms: int | None = None) -> tuple[Served, KraftClust
         at = cluster.now + stands_still_ms
         voter = QuorumReplica(3000, cluster.end, at, at)
         sample = QuorumSample(at, 3000, cluster.epoch, cluster.end, (voter,))
-    fold = KraftFold().feed([*watcher.slices(), watcher.heartbeat(quorum=sample)])
+    fold = KraftFold().feed([*watcher.slices(), watcher.heartbeat(quorum=sample, **heartbeat)])
     views = fold.views()
     last = views.pop("prod/cluster")
     served = Served()

@@ -125,6 +125,7 @@ UNMOVED: Mapping[str, str] = {
     **dict.fromkeys(
         [
             "commits_stopped",
+            "leader_silent",
             "spare_voters",
             "quorum_margin_lost",
             "voters",

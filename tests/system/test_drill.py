@@ -47,6 +47,7 @@ ALWAYS = {
 OF_KRAFT = {
     "KafkaBrokerFenced",
     "KafkaBrokerMetadataBehind",
+    "KafkaControllerSilent",
     "KafkaFenceStorm",
     "KafkaGoneNodeRegistered",
     "KafkaIsrEmpty",

@@ -108,7 +108,7 @@ Name your clusters: as it is shipped `KcmNotServed` fires while none at all is s
 ```
 
 Every alert has the labels `cluster` and `severity`, those about one broker `broker` as well. In Alertmanager, somebody is woken by `critical` and nobody by `warning`; while the monitor itself does not see a cluster, what it says
-about Kafka is old:
+about Kafka is old, but for what it still hears of the controllers: of a quorum that is lost or commits nothing it sees no commits either.
 
 ```yaml
 route:
@@ -119,7 +119,7 @@ route:
       receiver: pager
 inhibit_rules:
   - source_matchers: [alertname=~"KcmBlind|KcmNotServed"]
-    target_matchers: [alertname=~"Kafka.*"]
+    target_matchers: [alertname=~"Kafka.*", alertname!~"KafkaController(Missing|Silent)|KafkaQuorumCommitsStopped"]
     equal: [cluster]
 ```"""
 

@@ -269,6 +269,7 @@ def _apply_slice(
             record.high_watermark,
             held.sample if held.is_sampled else None,
             unreachable_since=held.unreachable_since,
+            leader_silent_since=held.leader_silent_since,
         )
         handle(state, fact)
     events += _count_unknown(state, kraft, record)
@@ -345,6 +346,7 @@ def _apply_heartbeat(
         record.snapshot_end,
         record.snapshot_at,
         record.unreachable_since,
+        record.leader_silent_since,
     )
     events = handle(state, fact)
     leader, epoch, view = record.leader, record.leader_epoch, control.controller.view

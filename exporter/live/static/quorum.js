@@ -45,6 +45,9 @@ function facts(quorum) {
     quorum.unreachable_since === null
       ? null
       : fact("Controllers", `none has answered since ${clock(quorum.unreachable_since)}`),
+    quorum.leader_silent_since === null
+      ? null
+      : fact("Active controller", `${quorum.leader} has not answered since ${clock(quorum.leader_silent_since)}`),
   ].filter(Boolean);
 }
 

@@ -24,12 +24,45 @@ def _folded(scrapes: int) -> dict[str, str]:
     return {f"kcm_cluster_folded_timestamp_seconds{{{EXPORTER}}}": at}
 
 
+def _blind(scrapes: int) -> dict[str, str]:
+    """Return what a cluster without commits shows from the fifth scrape on."""
+    return {
+        **one("kcm_cluster_up", (1, 4), (0, scrapes - 4)),
+        **one("kcm_cluster_status", (0, 4), (1, scrapes - 4), status="blind"),
+        **one("kcm_cluster_incomplete", (0, scrapes)),
+        **one("kafka_quorum_voters", (3, scrapes)),
+        **_folded(scrapes),
+    }
+
+
+SILENT = about(
+    "KafkaControllerSilent",
+    Story(
+        "fires where survivors name a dead controller, of which nothing else tells: the id and the epoch stay",
+        Proves.FIRES,
+        {
+            **_blind(32),
+            **one("kafka_quorum_leader_silent", (0, 4), (1, 8), (0, 20)),
+            **one("kafka_controller_id", (3001, 32)),
+            **one("kafka_quorum_spare_voters", (1, 4), ("stale", 1), ("_", 27)),
+            **one("kafka_quorum_commits_stopped", (0, 4), ("stale", 1), ("_", 27)),
+        },
+        {75: None, 90: 1, 165: 1, 285: 1, 300: None},
+    ),
+    Story(
+        "is silent while a successor is elected, and where nobody answers",
+        Proves.SILENT,
+        one("kafka_quorum_leader_silent", (0, 4), (1, 2), (0, 4), ("stale", 1), ("_", 40)),
+        {60: None, 75: None, 90: None, 300: None},
+    ),
+)
+
 COMMITS = about(
     "KafkaQuorumCommitsStopped",
     Story(
-        "fires after 30 s more, resolves 2 min after the high watermark grows again",
+        "fires after 30 s more, also while the monitor is blind, resolves 2 min after the high watermark grows again",
         Proves.FIRES,
-        one("kafka_quorum_commits_stopped", (0, 4), (1, 8), (0, 20)),
+        _blind(32) | one("kafka_quorum_commits_stopped", (0, 4), (1, 8), (0, 20)),
         {60: None, 75: None, 90: 1, 165: 1, 285: 1, 300: None},
     ),
     Story(
@@ -362,14 +395,22 @@ NOT_KNOWN = about(
         _known(times((1, 4), ("stale", 1), ("_", 69)), times((3000, 4), (-1, 70)), 74),
         {660: None, 1095: None},
     ),
+    Story(
+        "is silent while the controller does not answer at all, of which another alert tells",
+        Proves.SILENT,
+        _known(times((1, 4), ("stale", 1), ("_", 69)), times((3000, 74)), 74)
+        | one("kafka_quorum_leader_silent", (0, 4), (1, 70)),
+        {660: None, 1095: None},
+    ),
 )
 
 MISSING = about(
     "KafkaControllerMissing",
     Story(
-        "fires for a quorum without a leader, whatever candidates do to its epoch",
+        "fires for a quorum without a leader, which the monitor is blind for, whatever candidates do to its epoch",
         Proves.FIRES,
         {
+            **_blind(24),
             **one("kafka_controller_id", (3000, 4), (-1, 20)),
             **one("kafka_quorum_voters", (3, 24)),
             **one("kafka_controller_epoch", (7, 4), *((8 + number, 1) for number in range(20))),
@@ -391,6 +432,7 @@ MISSING = about(
 )
 
 STORIES = (
+    *SILENT,
     *COMMITS,
     *MARGIN,
     *VOTER,

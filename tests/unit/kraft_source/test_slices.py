@@ -166,10 +166,9 @@ def test_a_topic_is_reported_once_as_it_is_created_and_expanded() -> None:
 def test_a_topic_is_reported_once_as_a_snapshot_shows_it(size: int) -> None:
     """Wherever the chunks of the snapshot end."""
     made = maker()
-    parts = []
-    for number, records in enumerate(
-        ([FENCED], [*topic_records(1, 300), *topic_records(2, LARGE)])
-    ):
+    parts: list[Made] = []
+    fenced: list[MetadataRecord] = [FENCED]
+    for number, records in enumerate((fenced, [*topic_records(1, 300), *topic_records(2, LARGE)])):
         end = EpochEnd(5_000 + number, 1)
         parts += made.handle_released(SnapshotOpened(end, 0), None)
         for begin in range(0, len(records), size):

@@ -15,7 +15,9 @@ from controller_model.insight.quorum import (
     commits_have_stopped,
     gone_registrations,
     lags,
+    leader_is_silent,
     spare_voters,
+    why_past,
 )
 from controller_model.records.metadata_log import CAUGHT_UP_MS, QuorumReplica, QuorumSample
 from controller_model.records.quorum import QuorumView, RegisteredController
@@ -70,6 +72,7 @@ def test_what_the_leader_does_not_say_now_is_not_known() -> None:
         {"leader_epoch": 8},
         {"sample": None},
         {"unreachable_since": AT},
+        {"leader_silent_since": AT},
         {"is_sampled": False},
         {"epoch": 8},
     )
@@ -83,6 +86,22 @@ def test_what_the_leader_does_not_say_now_is_not_known() -> None:
         assert found == {"broker": ()}
     assert spare_voters(cluster_view()) is None
     assert gone_registrations(cluster_view(), (), AT) is None
+
+
+def test_a_leader_is_silent_only_where_others_name_it() -> None:
+    """Where nobody answers, or they name none, nothing is known of a leader."""
+    for fields, is_silent in (
+        ({}, False),
+        ({"leader_silent_since": AT}, True),
+        ({"leader_silent_since": AT, "unreachable_since": AT}, None),
+        ({"leader": -1}, None),
+        ({"leader": None}, None),
+    ):
+        quorum = view_of(replica(1), **fields).quorum
+        assert quorum is not None
+        assert leader_is_silent(quorum) is is_silent
+        is_reason = "does not answer the watcher" in (why_past(quorum) or "")
+        assert is_reason is (is_silent is True)
 
 
 def test_commits_have_stopped_only_if_the_leader_says_so() -> None:

@@ -14,7 +14,13 @@ from controller_model.records.metadata_log import QuorumReplica, QuorumSample
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
 from controller_model.records.quorum import Fence, QuorumView
 from controller_model.records.recommendations import RebalanceSummary
-from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
+from controller_model.records.views import (
+    ABSENT_IN_KRAFT,
+    BrokerView,
+    ControllerView,
+    Counts,
+    Failover,
+)
 from exporter.api.problems import (
     AlertState,
     ClusterProblem,
@@ -241,6 +247,23 @@ def test_figures_of_denied_paths_cause_no_problems() -> None:
     controller = ControllerView(id=-1, vacant_since=T0)
     found = judged_of(log=log, controller=controller, counts=Counts(offline=1, under_min_isr=None))
     assert found == {"KcmIncompleteOrDivergent": None, "KcmPathsDenied": None}
+
+
+@pytest.mark.parametrize(
+    ("quorum", "why"),
+    [
+        ({"leader": 1, "leader_silent_since": T0}, "the active controller does not answer it"),
+        ({"leader": 1, "unreachable_since": T0}, "no controller answers it"),
+        ({"leader": -1}, "the quorum shows it no commits"),
+    ],
+)
+def test_why_the_monitor_is_blind_for_a_quorum_is_said(quorum: dict[str, Any], why: str) -> None:
+    """It has no session: it sees nothing while nothing is committed, whoever answers."""
+    log = log_view(absent=ABSENT_IN_KRAFT, session=None)
+    shown = snapshot(quorum=QuorumView(**quorum), log=log)
+    found = problems(shown, zookeeper_ms=60_000)
+    text = f"The monitor is blind: {why}, so changes are not seen"
+    assert text in [each.text for each in found if each.alert == "KcmBlind"]
 
 
 def test_the_monitors_own_state_is_a_problem_once_its_alert_fires() -> None:

@@ -166,6 +166,11 @@ def test_a_clock_offset_is_reported_only_beyond_the_precision_of_http_dates(
     [
         ({}, Level.OK, "last heartbeat"),
         ({"is_sampled": False}, Level.WARN, "which controllers may be stopped is not known"),
+        (
+            {"leader": 3001, "leader_silent_since": T0 - 60_000},
+            Level.FAIL,
+            "the active controller, 3001, has not answered it for 1 min",
+        ),
         ({"unreachable_since": T0 - 60_000}, Level.FAIL, "no controller has answered it for 1 min"),
     ],
 )
@@ -174,7 +179,8 @@ def test_a_kraft_cluster_is_told_in_its_own_words(
 ) -> None:
     """The watcher has no session there, the proof is of the metadata log, and the clock is a controller's."""
     answer = reported(session=None, zookeeper=None)
-    answer["quorum"] = {"unreachable_since": None, "is_sampled": True} | quorum
+    answered = {"unreachable_since": None, "leader_silent_since": None, "is_sampled": True}
+    answer["quorum"] = answered | quorum
     found = {each.about: each for each in check_figures("prod", answer, T0)}
     assert found["watcher of prod"].level is level
     assert words in found["watcher of prod"].text

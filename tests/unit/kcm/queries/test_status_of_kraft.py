@@ -11,6 +11,7 @@ from kcm.queries.status import read_status
 from kcm.queries.status_text import screen
 from tests.support.in_process_api import api_of
 from tests.support.json_schema import errors
+from tests.support.kraft_cluster import START_MS
 from tests.support.kraft_shown import kraft_served
 from tests.unit.kcm.queries.test_status_text import text_of
 
@@ -43,6 +44,19 @@ def test_commits_that_stand_still_are_shown_with_their_age() -> None:
             "critical    A leader answers, and nothing is committed to the metadata log for 1 min"
         )
         assert (problem in shown) == bool(words)
+
+
+def test_a_controller_that_does_not_answer_is_shown_with_its_age() -> None:
+    """It may be dead although others name it; where nobody answers, nothing is said of it alone."""
+    served, cluster = kraft_served(leader_silent_since=START_MS)
+    after_s = (cluster.now - START_MS) // 1_000
+    shown = text_of(screen(read_status(api_of(served), None), [], cluster.now))
+    assert f"; controller 3000 has not answered for {after_s} s\n" in shown
+    assert "critical    Controller 3000 does not answer, which others name as active" in shown
+    served, cluster = kraft_served(leader=None, unreachable_since=START_MS)
+    shown = text_of(screen(read_status(api_of(served), None), [], cluster.now))
+    assert f"; no controller has answered for {after_s} s\n" in shown
+    assert "Controller 3000" not in shown
 
 
 def test_problems_come_first_with_the_alerts_on_them() -> None:

@@ -183,7 +183,7 @@ def test_under_load_each_commit_is_asked_for_soon() -> None:
 def test_a_first_answer_may_hold_what_is_not_committed() -> None:
     """Also then an older Kafka is asked again soon."""
     play = Play()
-    assert play.observer.status == ObserverStatus(None, None, None, None, -1, None, "")
+    assert play.observer.status == ObserverStatus(None, None, None, None, None, -1, None, "")
     play.answer(named(2, 5))
     play.answer(FetchAnswer(leader=EpochLeader(2, 5), records=batch(0), high_watermark=0))
     assert play.fetch() == Fetch(1, 5, 5, FOLLOW_UP_MS, 0)
@@ -321,6 +321,47 @@ def test_who_cannot_be_reached_is_asked_once_in_a_while() -> None:
     assert play.observer.status.problem == "it is gone"
     play.answer(named(2, 5))
     assert play.observer.status.unreachable_since is None
+
+
+def survive(play: Play, answer: FetchAnswer) -> None:
+    """Let the others answer so for two seconds in which B, the leader, is gone."""
+    until = play.now + 2 * RETRY_S
+    while play.now < until:
+        step = play.observer.next_step(play.now)
+        if isinstance(step, Pause):
+            play.now = step.until
+        elif step.endpoint == B:
+            play.fail()
+        else:
+            play.answer(answer)
+
+
+@pytest.mark.parametrize("end", [named(3, 6), named(-1, 6, ErrorCode.FENCED_LEADER_EPOCH), None])
+def test_a_leader_that_others_name_and_that_does_not_answer_is_silent(
+    end: FetchAnswer | None,
+) -> None:
+    """Until it answers, or a later epoch is named: voters that cannot be elected name it (ProspectiveState of Kafka 4.0)."""
+    play = following()
+    began = play.now
+    survive(play, named(2, 5))
+    assert play.observer.status.leader_silent_since == began
+    assert play.observer.status.leader == (2, 5)
+    if end is not None:
+        survive(play, end)
+    else:
+        while isinstance(play.observer.next_step(play.now), Pause):
+            play.pause()
+        assert play.ask().endpoint == B
+        play.answer(FetchAnswer(leader=EpochLeader(2, 5), high_watermark=0))
+    assert play.observer.status.leader_silent_since is None
+
+
+def test_a_leader_that_refuses_us_is_not_silent() -> None:
+    """It answers: a right or a setting is missing, and waiting does not help."""
+    play = following()
+    play.fail(is_refusal=True)
+    play.answer(named(2, 5))
+    assert play.observer.status.leader_silent_since is None
 
 
 def test_an_answer_that_is_late_gets_more_time() -> None:

@@ -52,6 +52,7 @@ def beat(commits_stand_still_s: float, *, unreachable_s: float | None = None) ->
         leader=EpochLeader(3001, 1),
         no_leader_since=None,
         unreachable_since=None if unreachable_s is None else now - unreachable_s,
+        leader_silent_since=None,
         answered_at=now,
         high_watermark=9,
         high_watermark_since=now - commits_stand_still_s,

@@ -32,6 +32,7 @@ from kraft_source.observer.released import (
 )
 from kraft_source.service.published_log import PublishedRecord, decode_published
 from kraft_source.service.watcher import (
+    NEWS_MS,
     REPAIR_MS,
     REPLACED_MS,
     SILENCE_MS,
@@ -199,6 +200,18 @@ def test_a_blind_watcher_stops_beside_another_and_not_alone() -> None:
     made.hear("w9", 1, 20)
     made.tick(blind, 30)
     assert not made.leads
+
+
+def test_a_leader_that_falls_silent_is_reported_soon() -> None:
+    """By a heartbeat that names the same leader."""
+    made = watcher("w5")
+    made.handle_released(committed(0), None, 1)
+    leads = Sight(5, EpochLeader(3001, 1))
+    made.tick(leads, 10)
+    popped(made)
+    made.tick(leads._replace(leader_silent_since=7), 10 + NEWS_MS)
+    (beat,) = popped(made)
+    assert (beat.leader, beat.leader_silent_since) == (3001, 7)
 
 
 def test_a_hole_that_is_read_back_is_filled_after_a_while_and_once() -> None:

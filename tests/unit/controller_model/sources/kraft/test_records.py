@@ -433,6 +433,25 @@ def test_heartbeats_bring_what_no_record_holds() -> None:
     assert fold.feed([first]).cluster.quorum.unreachable_since is None  # of KRaft
 
 
+def test_a_silent_leader_is_shown_until_it_answers() -> None:
+    """Its last state stays, incidents are unsure meanwhile, and commits alone do not say that it answers."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    cluster.fence(1)
+    place = cluster.end
+    cluster.tick(1_000)
+    fold.feed(Watcher(cluster).slices(first=fold.state.control.source.end, end=place))
+    fold.feed([Watcher(cluster).heartbeat(leader_silent_since=7)])
+    fold.feed(Watcher(cluster).slices(first=place))
+    quorum = fold.cluster.quorum
+    assert quorum is not None
+    assert (quorum.leader, quorum.leader_silent_since) == (3000, 7)
+    assert fold.cluster.controller.id == 3000
+    assert fold.views()["prod/incidents"].incidents[0].unsure_since == 7
+    fold.feed([Watcher(cluster).heartbeat()])
+    assert fold.cluster.quorum.leader_silent_since is None  # of KRaft
+
+
 def test_a_high_watermark_that_stands_still_is_dated() -> None:
     """Commits have stopped since it last moved, although somebody may lead."""
     cluster = a_cluster()
