@@ -1,8 +1,8 @@
 """What a metadata log makes of a cluster, for reconciliations: read from a snapshot and the log behind it, and digested.
 
 The rule: it is built anew for each reconciliation, from what the controllers hold then, and applies records by Kafka's rules
-(TopicDelta, PartitionRegistration.merge, ClusterControlManager) with no code of the model's. It holds
-numbers alone, 48 bytes for each partition, and no names but those of topics.
+(TopicDelta, PartitionRegistration.merge, ClusterControlManager, ConfigurationDelta, FeaturesDelta) with no code of the
+model's. It holds numbers alone, 48 bytes for each partition, and no names but those of topics, keys and features.
 """
 
 from array import array
@@ -10,9 +10,17 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from controller_model.kafka.metadata_records import (
+    BROKER_RESOURCE,
+    CONFIG_KEYS,
+    KRAFT_VERSION,
+    TOPIC_RESOURCE,
+    UNCLEAN,
     BrokerRegistrationChange,
     ClearElr,
+    Config,
+    FeatureLevel,
     FenceBroker,
+    KRaftVersion,
     Partition,
     PartitionChange,
     RegisterBroker,
@@ -26,6 +34,8 @@ from controller_model.records.metadata_digest import (
     MetadataDigest,
     PartitionRow,
     broker_digest,
+    config_digest,
+    feature_digest,
     ids_digest,
     partition_row,
     topic_digest,
@@ -43,6 +53,9 @@ from kraft_source.wire.records import Record
 
 _WIDTH = len(PartitionRow._fields)
 _NO_IDS = ids_digest(())
+_BOOLEANS = {"true": 1, "false": 0}
+_MOST_DIGITS = 10
+"""Of a number in 32 bits."""
 
 
 class _Topic:
@@ -91,7 +104,7 @@ class ImageAt(NamedTuple):
 
 
 class MetadataImage:
-    """The topics, partitions and brokers of a cluster, up to an offset of its metadata log."""
+    """Topics, partitions, brokers, configurations and features of a cluster, up to an offset of its metadata log."""
 
     def __init__(self) -> None:
         self._clear()
@@ -101,6 +114,9 @@ class MetadataImage:
         self._ids: dict[str, str] = {}
         """Topic ids by name."""
         self._brokers: dict[int, _Broker] = {}
+        self._configs: dict[tuple[int, str, str], int] = {}
+        """Keys that are set, by resource type, resource and key; true is 1."""
+        self._features: dict[str, int] = {}
         self._partitions = self._digest = 0
         self._touched = set[str]()
         """Topics whose part of the digest is to be counted anew."""
@@ -134,6 +150,8 @@ class MetadataImage:
         digest = self._digest
         for broker, (epoch, fenced, shutting_down) in self._brokers.items():
             digest ^= broker_digest(broker, epoch, fenced=fenced, shutting_down=shutting_down)
+        for name, level in self._features.items():
+            digest ^= feature_digest(name, level)
         topics = sum(bool(each.partitions) for each in self._topics.values())
         return MetadataDigest(topics, self._partitions, len(self._brokers), digest)
 
@@ -150,6 +168,12 @@ class MetadataImage:
                 self._remove_topic(topic_id)
             case ClearElr(name):
                 self._clear_elr(name)
+            case Config():
+                self._configure(record)
+            case FeatureLevel(name, level):
+                self._features[name] = level
+            case KRaftVersion(level):
+                self._features[KRAFT_VERSION] = level
             case _:
                 self._apply_to_brokers(record)
 
@@ -173,6 +197,33 @@ class MetadataImage:
             self._digest ^= topic.digest
             self._partitions -= len(topic.partitions)
             self._ids.pop(topic.name, None)
+            for key in CONFIG_KEYS:
+                self._put_config((TOPIC_RESOURCE, topic.name, key), None)
+
+    def _configure(self, record: Config) -> None:
+        """Set or remove a key; a value that Kafka does not accept (ConfigDef.parseType) changes nothing."""
+        at = (record.resource_type, record.resource_name, record.name)
+        if record.name not in CONFIG_KEYS or at[0] not in {TOPIC_RESOURCE, BROKER_RESOURCE}:
+            return
+        if record.value is None:
+            self._put_config(at, None)
+            return
+        text = record.value.strip().lower()
+        number = text.removeprefix("+")
+        is_number = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
+        value = (
+            _BOOLEANS.get(text) if record.name == UNCLEAN else int(number) if is_number else None
+        )
+        if value is not None:
+            self._put_config(at, value)
+
+    def _put_config(self, at: tuple[int, str, str], value: int | None) -> None:
+        held = self._configs.pop(at, None)
+        if held is not None:
+            self._digest ^= config_digest(*at, held)
+        if value is not None:
+            self._configs[at] = value
+            self._digest ^= config_digest(*at, value)
 
     def _put_partition(self, record: Partition) -> None:
         row = partition_row(

@@ -1,7 +1,7 @@
 """The number and digest of what a metadata log makes of a cluster, by which a reconciliation compares two readings of it.
 
-The rule: a part stands for all that the log states of one topic's partitions, or of one broker's registration, in a form
-that does not depend on how it is held; parts are XORed. The watcher computes it from a snapshot and the log behind it
+The rule: a part stands for all that the log states of one topic's partitions, of one broker's registration, of one
+configuration key or of one feature, in a form that does not depend on how it is held; parts are XORed. The watcher computes it from a snapshot and the log behind it
 (kraft_source.image), the fold from the state that its figures are made of. The two share this form, and no
 rule by which records are applied.
 """
@@ -79,6 +79,24 @@ def broker_digest(broker: int, epoch: int, *, fenced: bool, shutting_down: bool)
     False
     """
     return _digest(b"broker %d %d %d %d" % (broker, epoch, fenced, shutting_down))
+
+
+def config_digest(resource_type: int, resource: str, key: str, value: int) -> int:
+    """Return the part of a configuration key that is set; true is 1. `resource` is empty for all brokers.
+
+    >>> config_digest(2, "a", "min.insync.replicas", 1) == config_digest(4, "a", "min.insync.replicas", 1)
+    False
+    """
+    return _digest(f"config {resource_type} {resource} {key} {value}".encode())
+
+
+def feature_digest(name: str, level: int) -> int:
+    """Return the part of a feature; one that is off, whose level is 0, has none.
+
+    >>> feature_digest("kraft.version", 0)
+    0
+    """
+    return _digest(f"feature {name} {level}".encode()) if level else 0
 
 
 def _digest(data: bytes) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -30,7 +31,14 @@ from kraft_source.wire.messages import EpochEnd
 from tests.property.test_kraft_log import HISTORIES, Operation, cluster_of, operate
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Logged, Watcher
 
-COMPARED = (kafka.PartitionChange, kafka.RemoveTopic, kafka.BrokerRegistrationChange)
+COMPARED = (
+    kafka.PartitionChange,
+    kafka.RemoveTopic,
+    kafka.BrokerRegistrationChange,
+    kafka.Config,
+    kafka.FeatureLevel,
+    kafka.KRaftVersion,
+)
 """Records that can be lost so that a difference is certain while nothing later replaces what they changed."""
 
 
@@ -143,9 +151,17 @@ def without(slices: Sequence[MetadataSlice], offset: int, put: Any) -> list[Meta
 
 def wrong(record: Any) -> Any:
     """Return a record that says something else than another one; None: the record is lost."""
-    if isinstance(record, kafka.PartitionChange) and record.isr:
-        return msgspec.structs.replace(record, isr=(*record.isr, 9))
-    return None
+    match record:
+        case kafka.PartitionChange(isr=isr) if isr:
+            return msgspec.structs.replace(record, isr=(*isr, 9))
+        case kafka.Config(value=value) if value is not None:
+            other = {"true": "false", "False": "true", "1": "2"}.get(value, "1")
+            return msgspec.structs.replace(record, value=other)
+        case kafka.FeatureLevel() | kafka.KRaftVersion():
+            field = record.__struct_fields__[-1]
+            return msgspec.structs.replace(record, **{field: getattr(record, field) + 1})
+        case _:
+            return None
 
 
 @given(
@@ -203,6 +219,55 @@ def test_a_lost_or_wrong_record_is_found(
     assert fold.cluster.log.divergent_since is None
     assert isinstance(fold.events[-1], Verified)
     assert digest_of(fold.state) == image_of(cluster).digest
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        kafka.Config(kafka.TOPIC_RESOURCE, "a", kafka.MIN_ISR, "2"),
+        kafka.Config(kafka.TOPIC_RESOURCE, "a", kafka.MIN_ISR, " +3 "),
+        kafka.Config(kafka.TOPIC_RESOURCE, "a", kafka.UNCLEAN, "False"),
+        kafka.Config(kafka.BROKER_RESOURCE, "", kafka.MIN_ISR, "2"),
+        kafka.Config(kafka.BROKER_RESOURCE, "1", kafka.UNCLEAN, "true"),
+        kafka.FeatureLevel(kafka.METADATA_VERSION, 26),
+        kafka.KRaftVersion(1),
+    ],
+)
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_setting_that_is_lost_or_wrong_is_found(record: Any, *, is_lost: bool) -> None:
+    """Keys of topics, brokers and all brokers, features, and the version of the quorum."""
+    cluster = cluster_of((), elr=False)
+    offset = cluster.end
+    cluster.write(record)
+    slices = Watcher(cluster).slices()
+    image = reconciled(image_of(cluster))
+    assert KraftFold().feed([*slices, image]).cluster.log.divergent_since is None
+    fold = KraftFold().feed(without(slices, offset, None if is_lost else wrong(record)))
+    assert fold.feed([image]).cluster.log.divergent_since is not None
+
+
+def test_a_setting_that_is_removed_is_none() -> None:
+    """By its key, with its topic, by another value, as a feature that is off; and what no figure needs is not compared."""
+    cluster = cluster_of((), elr=False)
+    before = image_of(cluster).digest
+    cluster.configure("a", kafka.MIN_ISR, "2")
+    cluster.configure("a", kafka.MIN_ISR, "3")
+    cluster.configure("a", kafka.UNCLEAN, "true")
+    assert image_of(cluster).digest != before
+    cluster.configure("a", kafka.MIN_ISR, None)
+    cluster.configure("a", kafka.UNCLEAN, None)
+    cluster.create("b", 1, 1)
+    cluster.configure("b", kafka.MIN_ISR, "1")
+    cluster.delete("b")
+    cluster.write(kafka.FeatureLevel(kafka.ELR_VERSION, 1))
+    cluster.write(kafka.FeatureLevel(kafka.ELR_VERSION, 0), kafka.KRaftVersion(0))
+    cluster.write(kafka.Config(kafka.TOPIC_RESOURCE, "a", "retention.ms"))
+    cluster.write(kafka.Config(8, "a", kafka.MIN_ISR, "1"))
+    for odd in ("many", "9" * 5_000, "+"):
+        cluster.write(kafka.Config(kafka.TOPIC_RESOURCE, "a", kafka.MIN_ISR, odd))
+    assert image_of(cluster).digest == before
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    assert digest_of(fold.state) == before
 
 
 @given(HISTORIES)

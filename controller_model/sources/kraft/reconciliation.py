@@ -5,17 +5,26 @@ state itself is digested, as it is held, and compared with what a watcher read a
 ends only with a snapshot, or the whole log, that is read again.
 """
 
+from controller_model.kafka.cluster_facts import DEFAULT_BROKER
 from controller_model.kafka.kraft_elections import EligibleLeaders
+from controller_model.kafka.metadata_records import (
+    BROKER_RESOURCE,
+    MIN_ISR,
+    TOPIC_RESOURCE,
+    UNCLEAN,
+)
 from controller_model.records.changes import digest_text
 from controller_model.records.events import AnyEvent, Divergent
 from controller_model.records.metadata_digest import (
     MetadataDigest,
     broker_digest,
+    config_digest,
+    feature_digest,
     partition_row,
     topic_digest,
 )
 from controller_model.records.metadata_log import MetadataReconciled
-from controller_model.sources.kraft.state import KraftState
+from controller_model.sources.kraft.state import KraftState, quorum_of
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import request_resync
 from controller_model.state.topic_state import TopicState
@@ -48,11 +57,14 @@ def compare(state: ClusterState, kraft: KraftState, record: MetadataReconciled) 
 
 
 def digest_of(state: ClusterState) -> MetadataDigest:
-    """Return the number and digest of the topics, partitions and brokers that are held."""
+    """Return the numbers and digest of what is held: topics, partitions, brokers, configurations and features."""
     topics = partitions = brokers = digest = 0
     for name in state.topics.names():
         topic = state.topics.peek(name)
-        if topic is None or topic.topic_id is None or not topic.partitions:
+        if topic is None:
+            continue
+        digest ^= _config_digest(TOPIC_RESOURCE, name, topic.min_isr, topic.unclean)
+        if topic.topic_id is None or not topic.partitions:
             continue
         topics += 1
         partitions += len(topic.partitions)
@@ -68,7 +80,22 @@ def digest_of(state: ClusterState) -> MetadataDigest:
             fenced=record.fenced,
             shutting_down=record.shutting_down,
         )
+    config = state.control.config
+    for resource in {*config.broker_min_isr, *config.broker_unclean}:
+        name = "" if resource == DEFAULT_BROKER else resource
+        of_broker = config.broker_min_isr.get(resource), config.broker_unclean.get(resource)
+        digest ^= _config_digest(BROKER_RESOURCE, name, *of_broker)
+    for feature, level in quorum_of(state.control).features.items():
+        digest ^= feature_digest(feature, level)
     return MetadataDigest(topics, partitions, brokers, digest)
+
+
+def _config_digest(kind: int, resource: str, min_isr: int | None, unclean: bool | None) -> int:
+    digest = 0
+    for key, value in ((MIN_ISR, min_isr), (UNCLEAN, unclean)):
+        if value is not None:
+            digest ^= config_digest(kind, resource, key, int(value))
+    return digest
 
 
 def _topic_digest(topic: TopicState, topic_id: str) -> int:
