@@ -53,7 +53,9 @@ _RECEIVE_BYTES = 2**18
 _TLS_RECORDS = frozenset({0x15, 0x16})
 """The first byte of a TLS alert or handshake, where a size of Kafka's would begin with 0."""
 _IN_EVERY_KAFKA = {"ApiVersions": 3, "SaslHandshake": 1, "SaslAuthenticate": 2}
-_NAME_THE_CA = "name the CA that signed it, and the server as its certificate does"
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_OTHER_HOST = frozenset({62, 64})
+"""Codes of OpenSSL's X509_V_ERR for certificates whose time is not now, and which name another host."""
 _MAYBE_NO_TLS = "the port may speak no TLS, or ask for a certificate of ours"
 _SINCE_TEXT = "kcm watches Kafka 3.7 and newer in KRaft mode"
 
@@ -301,11 +303,17 @@ class ControllerConnection:
             self.close()
             raise
 
+    @property
+    def _has_certificate(self) -> bool:
+        return self._access.tls is not None and self._access.tls.certificate is not None
+
     def _advice(self, error: BaseException, *, is_setup: bool) -> str:
         """Return what failed, and what to do where a setting may be the cause."""
         match error:
             case ssl.SSLCertVerificationError():
-                text = f"its certificate is not accepted ({error.verify_message}): {_NAME_THE_CA}"
+                text = f"its certificate is not accepted ({error.verify_message}): {_mend(error)}"
+            case ssl.SSLError(reason=str(reason)) if "ALERT" in reason and self._has_certificate:
+                text = f"it does not accept our certificate ({reason}): see whether it has expired, and who signed it"
             case ssl.SSLError():
                 text = f"TLS failed ({error.reason or error}): {_MAYBE_NO_TLS}"
             case TimeoutError() | ConnectionResetError() | BrokenPipeError():
@@ -323,3 +331,12 @@ class ControllerConnection:
             case _:
                 text = f"its answer cannot be read ({error}): is this a controller's port?"
         return text
+
+
+def _mend(error: ssl.SSLCertVerificationError) -> str:
+    """Return what to do about a server's certificate."""
+    if error.verify_code in {_EXPIRED, _NOT_YET_VALID}:
+        return "renew it, or set the clock of this machine"
+    if error.verify_code in _OTHER_HOST:
+        return "name the server as its certificate does"
+    return "name the CA that signed it"

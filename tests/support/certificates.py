@@ -33,8 +33,11 @@ def make_authority(folder: Path) -> None:
     )
 
 
-def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> None:
-    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host: a name, or an IPv4 address."""
+def make_certificate(folder: Path, name: str, host: str, *key_options: str, days: int = 1) -> None:
+    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host: a name, or an IPv4 address.
+
+    It is valid for so many days from now on; below 0 it has expired.
+    """
     subject = ("-subj", f"/CN={name}")
     openssl(
         folder,
@@ -48,5 +51,5 @@ def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> N
     openssl(
         folder,
         *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
-        *("-CAcreateserial", "-out", f"{name}.pem", "-days", "1", "-extfile", f"{name}.ext"),
+        *("-CAcreateserial", "-out", f"{name}.pem", "-days", str(days), "-extfile", f"{name}.ext"),
     )

@@ -23,54 +23,57 @@ def authorizer(*super_users: str) -> Properties:
     }
 
 
-def sasl_plain(users: Mapping[str, str]) -> ControllerListener:
-    """Return a listener with SASL PLAIN for these users and their passwords, and an authorizer."""
+def sasl_plain(users: Mapping[str, str], folder: Path | None = None) -> ControllerListener:
+    """Return a listener with SASL PLAIN for these users and their passwords, and an authorizer.
+
+    With a folder it speaks TLS, by a certificate of the folder's new authority.
+    """
     accounts = " ".join(f'user_{u}="{p}"' for u, p in {NODES: NODES_PASSWORD, **users}.items())
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    return ControllerListener(
-        "SASL_PLAINTEXT",
-        {
-            "sasl.enabled.mechanisms": "PLAIN",
-            "sasl.mechanism.controller.protocol": "PLAIN",
-            "listener.name.controller.plain.sasl.jaas.config": (
-                f'{module} required username="{NODES}" password="{NODES_PASSWORD}" {accounts};'
-            ),
-            **authorizer(NODES),
-        },
-    )
+    jaas = f'{module} required username="{NODES}" password="{NODES_PASSWORD}" {accounts};'
+    return _sasl("PLAIN", jaas, folder)
 
 
 def scram_over_tls(folder: Path, users: Mapping[str, str]) -> tuple[ControllerListener, list[str]]:
     """Return a listener with TLS, SCRAM-SHA-512 and an authorizer, and what the storage tool must write of its users."""
-    make_authority(folder)
-    make_certificate(folder, NODES, HOST)
-    store = folder / "nodes-store.pem"
-    store.write_text((folder / "nodes.key").read_text() + (folder / "nodes.pem").read_text())
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    own = {
-        "scram-sha-512.sasl.jaas.config": (
-            f'{module} required username="{NODES}" password="{NODES_PASSWORD}";'
-        ),
-        **_stores(store, folder),
-    }
-    listener = ControllerListener(
-        "SASL_SSL",
-        {
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-            "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
-            **{f"listener.name.controller.{key}": value for key, value in own.items()},
-            **authorizer(NODES),
-        },
-    )
+    jaas = f'{module} required username="{NODES}" password="{NODES_PASSWORD}";'
     written = [
         argument
         for user, password in {NODES: NODES_PASSWORD, **users}.items()
         for argument in ("--add-scram", f'SCRAM-SHA-512=[name="{user}",password="{password}"]')
     ]
-    return listener, written
+    return _sasl("SCRAM-SHA-512", jaas, folder), written
 
 
-def _stores(store: Path, folder: Path) -> dict[str, str]:
+def sasl_unsecured_bearer() -> ControllerListener:
+    """Return a listener with OAUTHBEARER that takes tokens without a signature, and an authorizer."""
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    return _sasl("OAUTHBEARER", f'{module} required unsecuredLoginStringClaim_sub="{NODES}";', None)
+
+
+def _sasl(mechanism: str, jaas: str, folder: Path | None) -> ControllerListener:
+    """Return a listener with one mechanism and an authorizer; with a folder, over TLS."""
+    own = {f"{mechanism.lower()}.sasl.jaas.config": jaas}
+    if folder is not None:
+        own |= _stores(folder)
+    return ControllerListener(
+        "SASL_PLAINTEXT" if folder is None else "SASL_SSL",
+        {
+            "sasl.enabled.mechanisms": mechanism,
+            "sasl.mechanism.controller.protocol": mechanism,
+            **{f"listener.name.controller.{key}": value for key, value in own.items()},
+            **authorizer(NODES),
+        },
+    )
+
+
+def _stores(folder: Path) -> dict[str, str]:
+    """Make an authority and the nodes' certificate; return where nodes find them."""
+    make_authority(folder)
+    make_certificate(folder, NODES, HOST)
+    store = folder / "nodes-store.pem"
+    store.write_text((folder / "nodes.key").read_text() + (folder / "nodes.pem").read_text())
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(store),
@@ -81,11 +84,7 @@ def _stores(store: Path, folder: Path) -> dict[str, str]:
 
 def mutual_tls(folder: Path) -> ControllerListener:
     """Return a listener with TLS that demands a certificate of `folder`'s new authority, and an authorizer."""
-    make_authority(folder)
-    make_certificate(folder, NODES, HOST)
-    store = folder / "nodes-store.pem"
-    store.write_text((folder / "nodes.key").read_text() + (folder / "nodes.pem").read_text())
-    own = {**_stores(store, folder), "ssl.client.auth": "required"}
+    own = {**_stores(folder), "ssl.client.auth": "required"}
     return ControllerListener(
         "SSL",
         {
