@@ -6,15 +6,17 @@ The rule: as in `cells`, a cell is data. Controllers that end are started again 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tests.faults.cells import DOWN_S, KILL, STOP, TERM
+from tests.faults.cells import DOWN_S, HANGS, HANGS_FOR_S, KILL, LOST_DISK, STOP, TERM
 from tests.faults.changes import BROKERS
 from tests.faults.kraft_world import VOTERS, KraftWorld
 from tests.faults.world import STANDBY
+from tests.support.hanging import HANG
 from tests.support.waiting import wait_until
 
 PAUSE_S = 10.0
@@ -24,6 +26,7 @@ STORM_TOPICS = 3
 STORM_PARTITIONS = 300
 """Partitions of each topic of a storm: their records are several snapshots, and all are shown on one page."""
 HEARS_NOBODY, STORM = "hears nobody", "killed in a storm of changes and snapshots"
+FROM_CONTROLLERS = "cut off from the controllers"
 
 
 class KraftPart(NamedTuple):
@@ -64,7 +67,7 @@ def _leader(world: KraftWorld) -> list[int]:
 
 def _follower(world: KraftWorld) -> list[int]:
     leader = world.leader().id
-    return world.pids_of(next(voter for voter in VOTERS if voter != leader))
+    return world.pids_of(next(voter for voter in reversed(VOTERS) if voter != leader))
 
 
 def _majority(world: KraftWorld) -> list[int]:
@@ -129,6 +132,39 @@ def _cut(world: KraftWorld, _part: KraftPart) -> None:
         wire.accept()
 
 
+def _cut_watcher(world: KraftWorld, part: KraftPart) -> None:
+    """Let no controller answer one watcher, while they reach each other: another watcher takes over, or it is told as blind."""
+    name = wait_until(world.leading_watcher) if part.two_watchers else "watcher"
+    world.shun_watcher(name)
+    try:
+        if part.two_watchers:
+            wait_until(world.leading_watcher, lambda now: now not in {name, ""})
+            world.followed(time.time())
+        else:
+            wait_until(world.status, lambda status: status == "blind")
+        time.sleep(CUT_S)
+    finally:
+        world.reach_watcher()
+
+
+def _hang(world: KraftWorld, part: KraftPart) -> None:
+    """Let the main loop hang, until the part is killed for that."""
+    hung = part.pids(world)
+    for pid in hung:
+        os.kill(pid, HANG)
+    wait_until(lambda: part.pids(world), lambda pids: pids != hung, deadline_s=HANGS_FOR_S)
+
+
+def _lose_disk(world: KraftWorld, part: KraftPart) -> None:
+    """Kill a controller and delete its folder: it is formatted again, and fetches a snapshot."""
+    (pid,) = part.pids(world)
+    node = next(node for node in world.cluster.controllers.values() if node.pid == pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not node.running)
+    shutil.rmtree(node.log_dir)
+    time.sleep(DOWN_S)
+
+
 def _storm(world: KraftWorld, part: KraftPart) -> None:
     """Fence a broker of thousands of partitions while snapshots are made, and kill the controller meanwhile."""
     brokers = world.changes.brokers
@@ -150,13 +186,20 @@ FAULTS: dict[str, Callable[[KraftWorld, KraftPart], None]] = {
     KILL: _signal(signal.SIGKILL),
     TERM: _signal(signal.SIGTERM),
     STOP: _pause,
+    HANGS: _hang,
     HEARS_NOBODY: _cut,
+    FROM_CONTROLLERS: _cut_watcher,
+    LOST_DISK: _lose_disk,
     STORM: _storm,
 }
 
 KRAFT_CELLS = (
     *(KraftCell(part, fault) for fault in (KILL, TERM, STOP) for part in CONTROLLERS),
     KraftCell(CONTROLLERS[0], HEARS_NOBODY),
-    *(KraftCell(part, fault) for fault in (KILL, STOP) for part in OTHERS),
+    *(KraftCell(part, fault) for fault in (KILL, TERM, STOP) for part in OTHERS),
+    KraftCell(OTHERS[0], HANGS),
+    KraftCell(OTHERS[0], FROM_CONTROLLERS),
+    KraftCell(OTHERS[1], FROM_CONTROLLERS),
     KraftCell(CONTROLLERS[0], STORM),
+    KraftCell(CONTROLLERS[1], LOST_DISK),
 )

@@ -23,7 +23,7 @@ from tests.faults.world import STANDBY, PipelineWorld
 from tests.support.imitated_brokers import ImitatedBrokers, ImitatedPartition
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4, Release
-from tests.support.tcp_proxy import Network
+from tests.support.tcp_proxy import Network, ports_of
 from tests.support.waiting import wait_until
 
 VOTERS = (3001, 3002, 3003)
@@ -152,6 +152,21 @@ class KraftWorld(PipelineWorld):
             self._standby.wait_ready()
         elif not two:
             self._standby.stop()
+
+    def shun_watcher(self, name: str) -> None:
+        """Let no controller answer one of two watchers; the controllers reach each other and the other watcher."""
+        pids = self.pids_of_watcher(name)
+        for wire in self.voter_wires.values():
+            wire.shun(lambda port: any(port in ports_of(pid) for pid in pids))
+
+    def reach_watcher(self) -> None:
+        """Let the controllers answer everybody again."""
+        for wire in self.voter_wires.values():
+            wire.accept()
+
+    def status(self) -> str:
+        """Return the status that is shown now."""
+        return self.sampler.sample().status
 
     def dead(self) -> set[int]:
         """Return the controllers that do not run."""

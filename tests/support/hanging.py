@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,14 @@ HANG, GO_ON = signal.SIGUSR1, signal.SIGUSR2
 NOBODY_READS = signal.SIGRTMIN
 
 IN_EACH_TURN = {
-    "watch": ("zk_source.service.service", "WatcherService", "_poll"),
-    "stream": ("streaming.service", "BatchClock", "hang_reason"),
-    "export": ("exporter.serve.main_loop", "MainLoop", "poll"),
+    "watch": (
+        ("zk_source.service.service", "WatcherService", "_poll"),
+        ("kraft_source.service.service", "KraftService", "_poll"),
+    ),
+    "stream": (("streaming.service", "BatchClock", "hang_reason"),),
+    "export": (("exporter.serve.main_loop", "MainLoop", "poll"),),
 }
-"""By verb, the method that the part's main loop calls in each turn: its module, class and name."""
+"""By verb, the methods of which the part's main loop calls one in each turn: module, class and name."""
 
 _LINES = 10_000
 _hangs = False
@@ -52,19 +56,21 @@ def _block_log(*_signal: object) -> None:
 
 def install(verb: str) -> None:
     """Let this process's main loop hang from signal to signal, and its log block."""
-    module, class_name, name = IN_EACH_TURN[verb]
-    owner = getattr(importlib.import_module(module), class_name)
-    turn = getattr(owner, name)
+    for module, class_name, name in IN_EACH_TURN[verb]:
+        owner = getattr(importlib.import_module(module), class_name)
+        setattr(owner, name, _hanging(getattr(owner, name)))
+    for number in (HANG, GO_ON):
+        signal.signal(number, _note)
+    signal.signal(NOBODY_READS, _block_log)
 
+
+def _hanging(turn: Callable[..., Any]) -> Callable[..., Any]:
     def hanging(*args: Any, **options: Any) -> Any:
         while _hangs:
             time.sleep(0.05)
         return turn(*args, **options)
 
-    setattr(owner, name, hanging)
-    for number in (HANG, GO_ON):
-        signal.signal(number, _note)
-    signal.signal(NOBODY_READS, _block_log)
+    return hanging
 
 
 def command_line(verb: str) -> list[str | Path]:

@@ -10,8 +10,9 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from kcm.servers.ports import HOST, free_port
@@ -28,8 +29,9 @@ TURNS_UNTIL_KNOWN = 3
 class _Connection:
     """One connection through a proxy: two streams that forward to each other."""
 
-    def __init__(self, proxy: TcpProxy) -> None:
-        self.silent = False
+    def __init__(self, proxy: TcpProxy, client_port: int) -> None:
+        self.client_port = client_port
+        self.silent = proxy.shuns(client_port)
         self._proxy = proxy
 
     async def pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -70,6 +72,8 @@ class TcpProxy:
         self.target_port = target_port
         self.delay_s = 0.0
         """The delay of each piece of data."""
+        self.shuns: Callable[[int], bool] = _shun_nobody
+        """Whether a client at a port of this machine has a half-open connection from its beginning on."""
         self._loop = loop
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
@@ -90,6 +94,12 @@ class TcpProxy:
             connection.silent = True
         return len(connections)
 
+    def shun(self, is_shunned: Callable[[int], bool]) -> None:
+        """Make the connections of clients at these ports half-open, also those to come, until `accept`."""
+        self.shuns = is_shunned
+        for connection in list(self._connections):
+            connection.silent = connection.silent or is_shunned(connection.client_port)
+
     def cut(self) -> None:
         """Make all connections half-open, and refuse new ones until `accept`."""
         self.silence()
@@ -100,7 +110,8 @@ class TcpProxy:
         _run(self._loop, self._refuse())
 
     def accept(self) -> None:
-        """Accept connections; does nothing when it does so already."""
+        """Accept connections of everybody."""
+        self.shuns = _shun_nobody
         _run(self._loop, self._accept())
 
     async def _accept(self) -> None:
@@ -137,7 +148,7 @@ class TcpProxy:
             writer.close()
             return
         self._transports.add(there.transport)
-        connection = _Connection(self)
+        connection = _Connection(self, writer.get_extra_info("peername")[1])
         both = {writer, there}
         self._connections.add(connection)
         self._writers |= both
@@ -151,6 +162,10 @@ class TcpProxy:
             self._writers -= both
             for each in both:
                 each.close()
+
+
+def _shun_nobody(_port: int) -> bool:
+    return False
 
 
 class Network:
@@ -194,3 +209,17 @@ class Network:
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run_coroutine_threadsafe(work, loop).result(LOOP_DEADLINE_S)
+
+
+def ports_of(pid: int) -> set[int]:
+    """Return the local ports of a process's TCP connections over IPv4."""
+    sockets = set[str]()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            sockets.add(each.readlink().name)
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {
+        int(local.rpartition(":")[2], 16)
+        for _, local, *_, inode in (row[:10] for row in rows)
+        if f"socket:[{inode}]" in sockets
+    }
