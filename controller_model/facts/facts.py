@@ -307,7 +307,9 @@ class PartitionIs(Fact, frozen=True):
     is_foreign: bool = False
     """No Kafka makes this step: it is no election."""
     eligible: EligibleLeaders | None = None
-    """Who may lead besides the ISR; None: nobody, or the source knows no such replicas."""
+    """Who may lead besides the ISR, and who may not for its log directory; None: nobody, or the source knows no such replicas."""
+    directories: tuple[int, ...] = ()
+    """The log directory of each replica, by the source's own numbers; empty: it does not know them."""
 
 
 class PartitionGone(Fact, frozen=True):

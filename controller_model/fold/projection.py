@@ -218,7 +218,7 @@ def _topic_view(
         removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
         elr={p: each.elr for p, each in eligible.items() if each.elr},
         last_known_elr={p: each.last_known for p, each in eligible.items() if each.last_known},
-        elr_failed={p: each.failed for p, each in eligible.items() if each.failed},
+        offline_replicas={p: each.failed for p, each in eligible.items() if each.failed},
         unreadable=tuple(p for p in partitions if held[p].unreadable or p in hidden),
         unreadable_parts=topic.unreadable,
         **dict(zip(TOPIC_COLUMNS, columns, strict=False)),

@@ -50,7 +50,8 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
         if control.quorum is not None and is_another and not fact.is_retold:
             fences = control.quorum.recent_fences
             control.quorum.recent_fences = without_broker(fences, fact.broker)
-        record.since = record.since if fact.is_retold else fact.since
+        if fact.since is not None or not fact.is_retold:
+            record.since = fact.since
         held.drained = 0
         held.log_dir_failed = False
     record.live = not fact.fenced

@@ -55,6 +55,7 @@ def apply_partition(state: ClusterState, fact: PartitionIs) -> list[AnyEvent]:
         False,
         fact.origin,
         fact.eligible,
+        fact.directories,
     )
     state.put_partition(topic, fact.partition, record)
     if fact.topic in COORDINATOR_OF:

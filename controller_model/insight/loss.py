@@ -227,7 +227,6 @@ def settled(
             eligible=partition.eligible,
             has_elr=cluster.has_elr,
             unclean=cluster.unclean_of(partition),
-            failed_dirs=cluster.failed_dirs,
         )
     if leader in live:
         # Dead members leave the ISR, except its last one (ReplicaStateMachine.doRemoveReplicasFromIsr), which matters

@@ -114,7 +114,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_known: bool = True
     """False: its state cannot be read, nor whether it has one."""
     eligible: EligibleLeaders | None = None
-    """Who may lead besides the ISR, in a KRaft cluster with eligible leader replicas; None: nobody."""
+    """Who may lead besides the ISR, and who may not for its log directory, in a KRaft cluster; None: nobody."""
 
     @property
     def id(self) -> TopicPartition:
@@ -184,8 +184,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
     requests: tuple[str, ...] = ()
     """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
-    failed_dirs: frozenset[int] = frozenset()
-    """Brokers of which a log directory is offline, in a KRaft cluster."""
     has_elr: bool = False
     """It has eligible leader replicas (eligible.leader.replicas.version)."""
 

@@ -3,8 +3,7 @@
 The rule: as in `elections`, an election depends only on the assignment, the ISR, the active brokers and, where a cluster
 has them, the eligible leader replicas. Nothing is written here. A broker is active while it is registered, not fenced
 and not in controlled shutdown (ClusterControlManager.isActive). A replica's own log directory has to be online as well
-(ReplicationControlManager.LeaderAcceptor): that it is not is known of those that left the ISR for it and are
-eligible; others on a broker with a failed directory are taken for able to lead. Source (Kafka 3.9 and 4.1):
+(ReplicationControlManager.LeaderAcceptor, DirectoryId.isOnline). Source (Kafka 3.9 and 4.1):
 org.apache.kafka.controller.PartitionChangeBuilder (electAnyLeader, maybePopulateTargetElr),
 ReplicationControlManager.generateLeaderAndIsrUpdates.
 """
@@ -16,14 +15,14 @@ from controller_model.kafka.ids import NO_LEADER
 
 
 class EligibleLeaders(NamedTuple):
-    """Replicas that may lead although they are not in the ISR (KIP-966)."""
+    """Replicas that may lead although they are not in the ISR (KIP-966), and those that may not lead at all."""
 
     elr: tuple[int, ...] = ()
     """They hold everything that was committed: they may lead when nobody is in sync."""
     last_known: tuple[int, ...] = ()
     """The last leader, while there is none: it may lead if it comes back, and something may be lost."""
     failed: tuple[int, ...] = ()
-    """Those of `elr` that left the ISR as their log directory went offline: they may not lead until it is back."""
+    """Replicas whose log directory is offline (KIP-858)."""
 
 
 class AfterFencing(NamedTuple):
@@ -44,7 +43,6 @@ def leader_after_fencing(
     eligible: EligibleLeaders | None = None,
     has_elr: bool = False,
     unclean: bool = False,
-    failed_dirs: Collection[int] = (),
 ) -> AfterFencing:
     """Return a partition once every broker that is not active is fenced.
 
@@ -53,7 +51,7 @@ def leader_after_fencing(
     switched off (PartitionChangeBuilder.isValidNewLeader does not ask for it). A partition that has no leader keeps what it has until one
     can be elected. The leader stays if it is active; else the first replica leads
     that is in the ISR, or, if that is empty, eligible; then a single last known leader; then, with `unclean`, anybody.
-    An eligible one whose log directory failed is passed over while its broker is in `failed_dirs`, those that still lack one.
+    One whose log directory is offline is passed over.
 
     >>> leader_after_fencing((1, 2, 3), 1, (1, 2), {2, 3})
     AfterFencing(leader=2, isr=(2,), unclean=False)
@@ -65,19 +63,16 @@ def leader_after_fencing(
     AfterFencing(leader=2, isr=(2,), unclean=True)
     """
     in_sync = tuple([member for member in isr if member in active])
-    if leader in active and leader in in_sync:
+    elr, last_known, failed = EligibleLeaders() if eligible is None else eligible
+    if leader in in_sync and leader not in failed:
         return AfterFencing(leader, in_sync)
-    elr = set() if eligible is None else set(eligible.elr)
-    if has_elr:
-        elr.update(isr)
-    failed = () if eligible is None else set(eligible.failed).intersection(failed_dirs)
     able = [replica for replica in replicas if replica in active and replica not in failed]
-    candidates = in_sync or elr.intersection(able)
-    chosen = next((replica for replica in replicas if replica in candidates), NO_LEADER)
+    candidates = in_sync or ({*elr, *isr} if has_elr else elr)
+    chosen = next((replica for replica in able if replica in candidates), NO_LEADER)
     if chosen != NO_LEADER:
         return AfterFencing(chosen, in_sync or (chosen,))
-    last_known = () if eligible is None else eligible.last_known
-    if has_elr and not in_sync and not elr and len(last_known) == 1 and last_known[0] in active:
+    has_candidates = in_sync or elr or (has_elr and isr)
+    if has_elr and not has_candidates and len(last_known) == 1 and last_known[0] in able:
         return AfterFencing(last_known[0], last_known, unclean=True)
     if unclean and able:
         return AfterFencing(able[0], (able[0],), unclean=True)

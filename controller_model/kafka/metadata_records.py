@@ -34,6 +34,8 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 """Resource types of configurations (org.apache.kafka.common.config.ConfigResource.Type); others are not kept."""
 
+MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"
+"""The directory of a replica of which it is not known (DirectoryId.MIGRATING, UNASSIGNED): it counts as online."""
 LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
 """The directory of a replica whose log directory is gone (org.apache.kafka.common.DirectoryId.LOST)."""
 

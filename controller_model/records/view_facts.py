@@ -30,7 +30,6 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
         broker_unclean=view.config.broker_unclean,
         min_isr_assumed=view.min_isr_assumed,
         requests=tuple(compress(REQUEST_PATHS, exist)),
-        failed_dirs=frozenset(broker.id for broker in brokers if broker.record.log_dirs_offline),
         has_elr=quorum is not None and quorum.features.get(ELR_VERSION, 0) > 0,
     )
 
@@ -47,7 +46,8 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
         strict=True,
     )
     adding, removing, unknown = view.adding, view.removing, view.unreadable
-    elr, last_known = view.elr, view.last_known_elr
+    elr, last_known, failed = view.elr, view.last_known_elr, view.offline_replicas
+    has_eligible = elr.keys() | last_known.keys() | failed.keys()
     for partition, replicas, leader, isr, leader_epoch, controller_epoch in columns:
         yield PartitionFacts(
             topic=view.name,
@@ -66,8 +66,8 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
             eligible=EligibleLeaders(
                 elr.get(partition, ()),
                 last_known.get(partition, ()),
-                view.elr_failed.get(partition, ()),
+                failed.get(partition, ()),
             )
-            if partition in elr or partition in last_known
+            if partition in has_eligible
             else None,
         )

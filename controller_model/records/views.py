@@ -503,8 +503,8 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     """The eligible leader replicas of partitions that have any."""
     last_known_elr: dict[int, tuple[int, ...]] = {}
     """The last known leader of partitions that have one."""
-    elr_failed: dict[int, tuple[int, ...]] = {}
-    """Of `elr`, those that left the ISR because their log directory went offline: they may not lead until it is back."""
+    offline_replicas: dict[int, tuple[int, ...]] = {}
+    """Replicas whose log directory is offline, in a KRaft cluster, though their broker may live: they may not lead."""
     leader: tuple[int | None, ...] = ()
     """None: no state znode; -1 as Kafka wrote it."""
     isr: tuple[tuple[int, ...] | None, ...] = ()

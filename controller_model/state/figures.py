@@ -266,7 +266,7 @@ class LossJudge:
         term = (cluster.controller, cluster.controller_epoch) if self._irregular else None
         refused = (cluster.controller, cluster.refused_below, cluster.is_refused)
         unclean = self._is_unclean_by_default
-        rules = (cluster.is_kraft, cluster.has_elr, cluster.failed_dirs)
+        rules = (cluster.is_kraft, cluster.has_elr)
         return (gone, unclean, refused, term, rules, self._all_live, self._may_strand_others)
 
     def of(self, broker: int) -> LostWith:
@@ -415,9 +415,6 @@ def cluster_facts(control: ControlPlane) -> ClusterFacts:
         broker_min_isr=config.broker_min_isr,
         broker_unclean=config.broker_unclean,
         min_isr_assumed=control.assumed.min_insync_replicas,
-        failed_dirs=frozenset(
-            [broker for broker, held in control.brokers.items() if held.record.log_dirs_offline]
-        ),
         has_elr=has_elr(control),
     )
 

@@ -30,7 +30,9 @@ class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """The newest state cannot be read: the last good one is kept, if there was one."""
     origin: Origin | None = None
     eligible: EligibleLeaders | None = None
-    """Who may lead besides the ISR; None: nobody."""
+    """Who may lead besides the ISR, and who may not for its log directory; None: nobody."""
+    directories: tuple[int, ...] = ()
+    """The log directory of each replica, by the source's own numbers; empty: not known."""
 
     @property
     def is_stated(self) -> bool:

@@ -26,6 +26,7 @@ PARTITIONS = st.integers(0, 2)
 OPERATIONS = st.one_of(
     st.tuples(st.sampled_from(["register", "unfence", "fence", "stop", "fail_dir"]), BROKERS),
     st.tuples(st.just("unregister"), BROKERS),
+    st.tuples(st.just("place"), BROKERS, TOPICS, PARTITIONS),
     st.tuples(st.just("create"), TOPICS, st.integers(1, 3), st.integers(1, 3), st.integers(0, 3)),
     st.tuples(st.just("delete"), TOPICS),
     st.tuples(st.just("expand"), TOPICS, st.integers(1, 3)),

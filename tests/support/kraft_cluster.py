@@ -45,6 +45,15 @@ def uuid(number: int) -> str:
     return base64.urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
 
 
+UNASSIGNED, LOST = uuid(1), uuid(2)
+"""Directories of replicas that were not placed yet, and that a broker has lost (DirectoryId)."""
+
+
+def dirs_of(broker: int) -> tuple[str, str]:
+    """Return the log directories of a broker."""
+    return uuid(100 * broker + 1), uuid(100 * broker + 2)
+
+
 @dataclasses.dataclass
 class Broker:
     """A registration, by Kafka's rules."""
@@ -52,7 +61,7 @@ class Broker:
     epoch: int
     fenced: bool = True
     stopping: bool = False
-    online_dirs: tuple[str, ...] = (uuid(101), uuid(102))
+    online_dirs: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -74,6 +83,12 @@ class Part:
     recovery: int = 0
     elr: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
+    dirs: tuple[str, ...] = ()
+    """The log directory of each replica."""
+
+    def dir_of(self, broker: int) -> str:
+        """Return the directory of a replica."""
+        return dict(zip(self.replicas, self.dirs, strict=True)).get(broker, UNASSIGNED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +174,7 @@ class KraftCluster:
         held = self.brokers.get(broker)
         if held is not None and not held.fenced:
             return
-        self.brokers[broker] = Broker(self.end)
+        self.brokers[broker] = Broker(self.end, online_dirs=dirs_of(broker))
         self.fences.pop(broker, None)
         end_point = kafka.EndPoint("PLAINTEXT", f"b{broker}", 9092, 0)
         dirs = self.brokers[broker].online_dirs
@@ -203,13 +218,29 @@ class KraftCluster:
             self.write(*self._without(broker), kafka.UnregisterBroker(broker, held.epoch))
 
     def fail_dir(self, broker: int) -> None:
-        """Let one of a broker's log directories fail, which holds no replica here."""
+        """Let one of a broker's log directories fail (ReplicationControlManager.handleDirectoriesOffline)."""
         held = self.brokers.get(broker)
         if held is None or held.fenced or len(held.online_dirs) < 2:
             return
+        failed = held.online_dirs[1]
         held.online_dirs = held.online_dirs[:1]
         dirs = held.online_dirs
-        self.write(kafka.BrokerRegistrationChange(broker, held.epoch, log_dirs=dirs))
+        changes = list(self._without(broker, lambda part: part.dir_of(broker) == failed))
+        self.write(*changes, kafka.BrokerRegistrationChange(broker, held.epoch, log_dirs=dirs))
+
+    def place(self, broker: int, name: str, number: int) -> None:
+        """Let a broker report that a replica is in its second log directory, or in none any more."""
+        part, held = self._part(name, number), self.brokers.get(broker)
+        if part is None or held is None or broker not in part.replicas:
+            return
+        directory = dirs_of(broker)[1]
+        directory = LOST if part.dir_of(broker) == directory else directory
+        dirs = tuple(
+            directory if each == broker else dir_
+            for each, dir_ in zip(part.replicas, part.dirs, strict=True)
+        )
+        if directory in held.online_dirs or broker not in part.isr:
+            self._write_change(name, number, dataclasses.replace(part, dirs=dirs))
 
     # Topics.
 
@@ -238,7 +269,8 @@ class KraftCluster:
             isr = tuple(each for each in replicas if self.brokers[each].is_active)
             if not isr:
                 isr = replicas = (self._active()[0],)
-            part = self.parts[name][number] = Part(replicas, isr, isr[0])
+            dirs = tuple(dirs_of(each)[number % 2] for each in replicas)
+            part = self.parts[name][number] = Part(replicas, isr, isr[0], dirs=dirs)
             records.append(self._whole(name, number, part))
         return records
 
@@ -287,7 +319,10 @@ class KraftCluster:
         part = self._part(name, number)
         if part is None or part.leader < 0:
             return
-        isr = (*part.isr, *(b for b in part.replicas if b not in part.isr and self._is_active(b)))
+        isr = (
+            *part.isr,
+            *(b for b in part.replicas if b not in part.isr and self._may_lead(part, b)),
+        )
         new = self._with_elr(name, part, isr, part.leader)
         new = dataclasses.replace(new, recovery=0)
         target = tuple(each for each in part.replicas if each not in part.removing)
@@ -300,6 +335,7 @@ class KraftCluster:
                     replicas=target,
                     adding=(),
                     removing=(),
+                    dirs=tuple(map(part.dir_of, target)),
                 )
                 bump = leader == part.leader and bool(part.removing)
                 self._write_change(name, number, new, bump=bump)
@@ -315,8 +351,10 @@ class KraftCluster:
         removing = tuple(each for each in part.replicas if each not in target)
         adding = tuple(each for each in target if each not in part.replicas)
         if adding or removing:
+            replicas = (*target, *removing)
+            dirs = tuple(map(part.dir_of, replicas))
             new = dataclasses.replace(
-                part, replicas=(*target, *removing), adding=adding, removing=removing
+                part, replicas=replicas, adding=adding, removing=removing, dirs=dirs
             )
             self._write_change(name, number, new)
 
@@ -336,7 +374,7 @@ class KraftCluster:
         part = self._part(name, number)
         if part is None or part.leader >= 0:
             return
-        chosen = next((each for each in part.replicas if self._is_active(each)), None)
+        chosen = next((each for each in part.replicas if self._may_lead(part, each)), None)
         if chosen is None or chosen in part.isr:
             return
         new = dataclasses.replace(part, leader=chosen, isr=(chosen,), recovery=1, last_known=())
@@ -349,6 +387,15 @@ class KraftCluster:
     def _is_active(self, broker: int) -> bool:
         held = self.brokers.get(broker)
         return held is not None and held.is_active
+
+    def _may_lead(self, part: Part, broker: int) -> bool:
+        """Return whether a replica may lead (ReplicationControlManager.LeaderAcceptor)."""
+        held, directory = self.brokers.get(broker), part.dir_of(broker)
+        return (
+            held is not None
+            and held.is_active
+            and (directory == UNASSIGNED or directory in held.online_dirs)
+        )
 
     def _active(self) -> list[int]:
         return [each for each in sorted(self.brokers) if self._is_active(each)]
@@ -380,20 +427,24 @@ class KraftCluster:
     def _with_leader(self, part: Part) -> Part:
         """Return a partition that got a leader, if one can be elected cleanly (electAnyLeader)."""
         pool = part.isr or (part.elr if self.has_elr else ())
-        chosen = next((b for b in part.replicas if b in pool and self._is_active(b)), None)
+        chosen = next((b for b in part.replicas if b in pool and self._may_lead(part, b)), None)
         if chosen is None:
             return part
         isr = part.isr or (chosen,)
         elr = tuple(each for each in part.elr if each not in isr)
         return dataclasses.replace(part, leader=chosen, isr=isr, elr=elr, last_known=())
 
-    def _without(self, broker: int) -> Iterator[Any]:
-        """Write a broker out of all ISRs (generateLeaderAndIsrUpdates)."""
+    def _without(
+        self, broker: int, is_concerned: Callable[[Part], bool] = lambda _: True
+    ) -> Iterator[Any]:
+        """Write a broker out of the ISRs of partitions (generateLeaderAndIsrUpdates)."""
         for name, number, part in self._all():
             if broker not in part.isr and part.leader != broker:
                 continue
+            if not is_concerned(part):
+                continue
             isr = tuple(each for each in part.isr if each != broker)
-            active = [each for each in isr if self._is_active(each)]
+            active = [each for each in isr if self._may_lead(part, each) and each != broker]
             if not isr and not self.has_elr:
                 isr = part.isr  # an empty one is not written
             leader = part.leader
@@ -442,6 +493,7 @@ class KraftCluster:
             leader_recovery_state=differing("recovery"),
             eligible_leader_replicas=differing("elr"),
             last_known_elr=differing("last_known"),
+            directories=differing("dirs"),
         )
 
     def _whole(self, name: str, number: int, part: Part) -> Any:
@@ -456,7 +508,7 @@ class KraftCluster:
             part.removing,
             part.adding,
             part.recovery,
-            (),
+            part.dirs,
             part.elr,
             part.last_known,
         )

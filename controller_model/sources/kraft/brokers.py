@@ -24,6 +24,7 @@ from controller_model.kafka.metadata_records import (
 )
 from controller_model.records.events import AnyEvent, BrokerEnd
 from controller_model.records.views import BrokerRecord
+from controller_model.sources.kraft.partitions import state_directories
 from controller_model.sources.kraft.reading import Reading
 
 
@@ -71,7 +72,8 @@ def read_registration(reading: Reading, record: RegisterBroker) -> list[AnyEvent
     )
     if reading.snapshot is not None:
         reading.snapshot.brokers.append(broker)
-    return events + reading.state_fact(registration)
+    events += reading.state_fact(registration)
+    return events + _put_online(reading, broker, record.log_dirs)
 
 
 def read_registration_end(reading: Reading, record: UnregisterBroker) -> list[AnyEvent]:
@@ -85,9 +87,10 @@ def end_registration(reading: Reading, broker: int, end: BrokerEnd) -> list[AnyE
     reading.kraft.log_dirs.pop(broker, None)
     if held is None or held.record.fenced is None:
         return []
+    events = _put_online(reading, broker, None)
     if held.record.live:
-        return reading.state_fact(BrokerGone(reading.stamp, broker, end))
-    return reading.state_fact(RegistrationGone(reading.stamp, broker))
+        return events + reading.state_fact(BrokerGone(reading.stamp, broker, end))
+    return events + reading.state_fact(RegistrationGone(reading.stamp, broker))
 
 
 def read_fence(reading: Reading, record: FenceBroker) -> list[AnyEvent]:
@@ -122,7 +125,20 @@ def read_registration_change(reading: Reading, record: BrokerRegistrationChange)
         is_more = offline is None or offline > (held.log_dirs_offline or 0)
         is_news = is_more and reading.state.control.log.baseline
         events += reading.state_fact(LogDirIsOffline(stamp, broker, is_news, offline))
+        events += _put_online(reading, broker, record.log_dirs)
     return events
+
+
+def _put_online(reading: Reading, broker: int, online: tuple[str, ...] | None) -> list[AnyEvent]:
+    """Note which log directories of a broker are online: replicas in others may not lead. None: it is not registered."""
+    held = reading.kraft.online_dirs
+    if held.get(broker) == online:
+        return []
+    if online is None:
+        del held[broker]
+    else:
+        held[broker] = online
+    return state_directories(reading, broker)
 
 
 def addresses(end_points: tuple[EndPoint, ...]) -> tuple[str, ...]:

@@ -3,19 +3,30 @@
 The rule: a change states only what it changes. The partition epoch grows by one with each, the leader epoch if the
 leader is stated (org.apache.kafka.metadata.PartitionRegistration.merge). An unclean election is stated
 (LeaderRecoveryState); a broker that is fenced or shuts down is stated in the same batch
-(ReplicationControlManager.handleBrokerFenced, handleBrokerInControlledShutdown).
+(ReplicationControlManager.handleBrokerFenced, handleBrokerInControlledShutdown). A replica may not lead while its log
+directory is offline (ReplicationControlManager.LeaderAcceptor), which depends on its partition and on its broker.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
 
 from controller_model.facts.facts import AssignmentsAre, PartitionIs, Replicas, TopicIs
 from controller_model.kafka.elections import RECOVERING
 from controller_model.kafka.ids import NO_LEADER, TopicPartition, new_tuple
 from controller_model.kafka.kraft_elections import EligibleLeaders
-from controller_model.kafka.metadata_records import Partition, PartitionChange
+from controller_model.kafka.metadata_records import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    Partition,
+    PartitionChange,
+)
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent, LeaderElectionKind
 from controller_model.sources.kraft.reading import Reading
+from controller_model.sources.kraft.state import KraftState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.tracking import asked_elections
 
@@ -28,6 +39,8 @@ _CONTROLLED_SHUTDOWN = LeaderElectionKind.CONTROLLED_SHUTDOWN
 _UNKNOWN = LeaderElectionKind.UNKNOWN
 
 _NOTHING = PartitionRecord()
+
+_UNPLACED = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 
 
 def read_partitions(
@@ -68,6 +81,7 @@ def _state_partition(
         is_unclean = new.leader_recovery_state == RECOVERING != old.leader_recovery_state
         election = _UNCLEAN if is_unclean else _UNKNOWN
     epoch = reading.epoch
+    directories = _numbered(reading.kraft, new.directories)
     if reading.snapshot is not None and old.partition_epoch == new.partition_epoch:
         epoch = old.controller_epoch  # nothing was written since
     return reading.state_fact(
@@ -88,9 +102,9 @@ def _state_partition(
             eligible=_eligible(
                 new.eligible_leader_replicas,
                 new.last_known_elr,
-                # No record of a whole partition says it.
-                () if old.eligible is None else old.eligible.failed,
+                _offline(reading.kraft, new.replicas, new.directories),
             ),
+            directories=directories,
         )
     )
 
@@ -121,9 +135,15 @@ def read_change(reading: Reading, change: PartitionChange) -> list[AnyEvent]:
             asked_by = _asked_by(reading, name, partition)
     cause = reading.cause.brokers
     recovery = change.leader_recovery_state
-    eligible = old.eligible
-    if not (change.eligible_leader_replicas is None and change.last_known_elr is None):
-        failed = reading.cause.failed_dirs.intersection(old.isr)
+    eligible, directories = old.eligible, old.directories
+    failed = () if eligible is None else eligible.failed
+    if change.replicas is not None or change.directories is not None:
+        if change.directories is not None:
+            directories = _numbered(reading.kraft, change.directories)
+        replicas = old.replicas if change.replicas is None else change.replicas
+        failed = _offline(reading.kraft, replicas, _named(reading.kraft, directories))
+        eligible = _merged(eligible, change, failed)
+    elif not (change.eligible_leader_replicas is change.last_known_elr is None):
         eligible = _merged(eligible, change, failed)
     # By position: keywords cost a part of a microsecond for each change.
     fact = PartitionIs(
@@ -146,31 +166,71 @@ def read_change(reading: Reading, change: PartitionChange) -> list[AnyEvent]:
         (),
         False,
         eligible,
+        directories,
     )
     return events + reading.state_fact(fact)
+
+
+def state_directories(reading: Reading, broker: int) -> list[AnyEvent]:
+    """State which replicas of a broker are offline, after its directories that are online have changed."""
+    state = reading.state
+    if not state.control.totals.replicas.get(broker):
+        return []
+    events: list[AnyEvent] = []
+    for name in sorted(state.topics.names()):
+        topic = state.topics.peek(name)
+        if topic is None or topic.topic_id is None:
+            continue
+        for partition, old in list(topic.partitions.items()):
+            replicas, held = old.replicas or (), old.eligible or EligibleLeaders()
+            if broker not in replicas or old.leader is None:
+                continue
+            failed = _offline(reading.kraft, replicas, _named(reading.kraft, old.directories))
+            if failed != held.failed:
+                eligible = _eligible(held.elr, held.last_known, failed)
+                events += reading.state_fact(
+                    _restated(reading, topic.name, partition, old, eligible)
+                )
+    return events
 
 
 def clear_eligible(reading: Reading, topic: TopicState) -> list[AnyEvent]:
     """Drop the eligible leader replicas of a topic's partitions (TopicDelta.replay of ClearElrRecord)."""
     events: list[AnyEvent] = []
     for partition, old in list(topic.partitions.items()):
-        if old.eligible is None or old.leader is None:
+        held = old.eligible
+        if held is None or not (held.elr or held.last_known):
             continue
-        fact = PartitionIs(
-            reading.stamp,
-            topic.name,
-            partition,
-            old.leader,
-            old.isr,
-            old.leader_epoch,
-            reading.epoch,
-            old.leader_recovery_state,
-            (old.partition_epoch or 0) + 1,
-            None,
-            (new_tuple(TopicPartition, (topic.name, partition)),),
-        )
+        fact = _restated(reading, topic.name, partition, old, _eligible((), (), held.failed))
+        epoch = (old.partition_epoch or 0) + 1
+        fact = msgspec.structs.replace(fact, partition_epoch=epoch, controller_epoch=reading.epoch)
         events += reading.state_fact(fact)
     return events
+
+
+def _restated(
+    reading: Reading,
+    topic: str,
+    partition: int,
+    held: PartitionRecord,
+    eligible: EligibleLeaders | None,
+) -> PartitionIs:
+    """Return a partition as it is held, but for who is eligible."""
+    return PartitionIs(
+        reading.stamp,
+        topic,
+        partition,
+        NO_LEADER if held.leader is None else held.leader,
+        held.isr,
+        held.leader_epoch,
+        held.controller_epoch,
+        held.leader_recovery_state,
+        held.partition_epoch,
+        None,
+        (new_tuple(TopicPartition, (topic, partition)),),
+        eligible=eligible,
+        directories=held.directories,
+    )
 
 
 def _state_replicas(
@@ -213,23 +273,54 @@ def _asked_by(reading: Reading, topic: str, partition: int) -> ElectionOrigin | 
     return asked_elections.origin_of(control, topic, partition, at=control.now)
 
 
-def _eligible(
-    elr: Replicas, last_known: Replicas, failed: Collection[int]
-) -> EligibleLeaders | None:
-    if not (elr or last_known):
-        return None
-    still = tuple([replica for replica in elr if replica in failed]) if failed else ()
-    return EligibleLeaders(elr, last_known, still)
+def _numbered(kraft: KraftState, directories: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of log directories; a new one gets the next."""
+    known = kraft.directories
+    try:
+        return _shared(tuple([known[each] for each in directories]))
+    except KeyError:
+        for each in directories:
+            known.setdefault(each, len(known))
+    return _numbered(kraft, directories)
+
+
+@lru_cache(4096)
+def _shared(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return one value for all equal ones: a cluster has few that differ."""
+    return numbers
+
+
+def _offline(kraft: KraftState, replicas: Replicas, directories: Sequence[str]) -> Replicas:
+    """Return the replicas whose log directory is offline (DirectoryId.isOnline)."""
+    held = kraft.online_dirs
+    found = [
+        replica
+        for replica, each in zip(replicas, directories, strict=False)
+        if each not in (online := held.get(replica, ()))
+        and each not in _UNPLACED
+        and (online or each == LOST_DIRECTORY)
+    ]
+    return tuple(found) if found else ()
+
+
+def _named(kraft: KraftState, numbers: tuple[int, ...]) -> list[str]:
+    """Return log directories by their numbers."""
+    names = list(kraft.directories)
+    return [names[each] for each in numbers]
+
+
+def _eligible(elr: Replicas, last_known: Replicas, failed: Replicas) -> EligibleLeaders | None:
+    return EligibleLeaders(elr, last_known, failed) if elr or last_known or failed else None
 
 
 def _merged(
-    held: EligibleLeaders | None, change: PartitionChange, failed: frozenset[int]
+    held: EligibleLeaders | None, change: PartitionChange, failed: Replicas
 ) -> EligibleLeaders | None:
-    """Return who is eligible after a change with which the replicas in `failed` leave the ISR for their log directories."""
+    """Return who is eligible after a change; the replicas in `failed` have their log directories offline."""
     before = EligibleLeaders() if held is None else held
     elr, last_known = change.eligible_leader_replicas, change.last_known_elr
     return _eligible(
         before.elr if elr is None else elr,
         before.last_known if last_known is None else last_known,
-        failed.union(before.failed),
+        failed,
     )

@@ -39,8 +39,6 @@ class Cause(NamedTuple):
     """They are in controlled shutdown now."""
     lost: frozenset[int] = frozenset()
     """They are fenced, removed or registered anew, or log directories of theirs went offline."""
-    failed_dirs: frozenset[int] = frozenset()
-    """Those in `lost` of which log directories went offline."""
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -53,22 +51,20 @@ NO_CAUSE = Cause()
 
 def cause_of(batch: MetadataBatch) -> Cause:
     """Return what a batch states of brokers."""
-    stopping, lost, failed = set[int](), set[int](), set[int]()
+    stopping, lost = set[int](), set[int]()
     for record in (*batch.ahead, *batch.records):
         if isinstance(record, BrokerRegistrationChange):
             if record.in_controlled_shutdown:
                 stopping.add(record.broker_id)
             elif record.fenced or record.log_dirs is not None:
                 lost.add(record.broker_id)
-                if record.log_dirs is not None:
-                    failed.add(record.broker_id)
         elif isinstance(record, RegisterBroker | UnregisterBroker):
             lost.add(record.broker_id)
         elif isinstance(record, FenceBroker):
             lost.add(record.id)
     if not (stopping or lost):
         return NO_CAUSE
-    return Cause(frozenset(stopping), frozenset(lost), frozenset(failed))
+    return Cause(frozenset(stopping), frozenset(lost))
 
 
 @dataclass(slots=True)

@@ -78,6 +78,10 @@ class KraftState(msgspec.Struct, array_like=True, tag="kraft"):
     snapshot: SnapshotReading | None = None
     log_dirs: dict[int, tuple[str, ...]] = {}
     """The log directories with which each broker registered."""
+    directories: dict[str, int] = {}
+    """A number for each log directory that a replica is in."""
+    online_dirs: dict[int, tuple[str, ...]] = {}
+    """The log directories of each broker that are online; empty: all are (DirectoryId.isOnline)."""
 
 
 def kraft_of(control: ControlPlane) -> KraftState:

@@ -205,7 +205,9 @@ def test_each_mistake_is_one_line_and_the_right_alone_shows_the_cluster(
     grant(admin, login.principal, AclOperation.CLUSTER_ACTION)
     for future in admin.create_topics([NewTopic("orders", 3, 1)]).values():
         future.result(60)
-    watcher = WatcherProcess(settings, tmp_path / "watcher.log", module="kraft_source")
+    # The controller applies a right some moments later: this watcher tries again.
+    patient = settings.model_copy(update={"fail_fast": False})
+    watcher = WatcherProcess(patient, tmp_path / "watcher.log", module="kraft_source")
     published = PublishedRecords(settings)
     try:
         wait_until(lambda: shown(fold_of(published.read())), lambda topics: topics == truth(admin))

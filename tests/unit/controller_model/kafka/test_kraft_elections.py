@@ -54,32 +54,35 @@ def test_a_leader_is_chosen_in_kafkas_order(
 
 
 @pytest.mark.parametrize(
-    ("failed_dirs", "unclean", "found"),
+    ("isr", "eligible", "unclean", "found"),
     [
-        ((), False, (2, (2,), False)),
-        ((2,), False, (3, (3,), False)),
-        ((2, 3), False, (3, (3,), False)),  # another directory of broker 3
-        ((2,), True, (3, (3,), False)),
+        ((1,), EligibleLeaders((2, 3), (), ()), False, (2, (2,), False)),
+        ((1,), EligibleLeaders((2, 3), (), (2,)), False, (3, (3,), False)),
+        ((1,), EligibleLeaders((2,), (), (2,)), False, (-1, (), False)),
+        ((1,), EligibleLeaders((2,), (), (2,)), True, (3, (3,), True)),
+        ((1, 2, 3), EligibleLeaders((), (), (2,)), False, (3, (2, 3), False)),
+        ((), EligibleLeaders((), (2,), ()), False, (2, (2,), True)),
+        ((), EligibleLeaders((), (2,), (2,)), False, (-1, (), False)),
+        ((), EligibleLeaders((), (2,), (2,)), True, (3, (3,), True)),
     ],
 )
-def test_a_replica_on_a_failed_log_directory_is_passed_over(
-    failed_dirs: tuple[int, ...], unclean: bool, found: tuple[int, tuple[int, ...], bool]
+def test_a_replica_on_a_log_directory_that_is_offline_is_passed_over(
+    isr: tuple[int, ...],
+    eligible: EligibleLeaders,
+    *,
+    unclean: bool,
+    found: tuple[int, tuple[int, ...], bool],
 ) -> None:
-    """It is known of an eligible one, and holds while its broker lacks a directory."""
-    eligible = EligibleLeaders((2, 3), (), (2,))
+    """Whether it is in sync, eligible, the last known leader, or any replica."""
+    leader = 1 if isr else -1
     chosen = leader_after_fencing(
-        (1, 2, 3),
-        1,
-        (1,),
-        {2, 3},
-        eligible=eligible,
-        has_elr=True,
-        unclean=unclean,
-        failed_dirs=failed_dirs,
+        (1, 2, 3), leader, isr, {2, 3}, eligible=eligible, has_elr=True, unclean=unclean
     )
     assert tuple(chosen) == found
-    alone = leader_after_fencing(
-        (1, 2), 1, (1,), {2}, eligible=EligibleLeaders((2,), (), (2,)), has_elr=True,
-        unclean=True, failed_dirs=(2,),
-    )  # fmt: skip
-    assert alone.leader == -1
+
+
+def test_the_last_member_of_an_isr_does_not_lead_from_a_directory_that_is_offline() -> None:
+    """Without eligible leader replicas it stays the only member."""
+    held = EligibleLeaders((), (), (1,))
+    assert tuple(leader_after_fencing((1, 2), -1, (1,), {1, 2}, eligible=held)) == (-1, (1,), False)
+    assert leader_after_fencing((1, 2), -1, (1,), {1, 2}, eligible=held, unclean=True).leader == 2

@@ -31,7 +31,7 @@ from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import ABSENT_IN_KRAFT, BrokerView, Capability
 from controller_model.sources.kraft.brokers import addresses
 from controller_model.state import figures
-from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
+from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, dirs_of, uuid
 
 OF_INTEREST = BrokerStarted | BrokerStopped | LeadersElected | PartitionsOffline | IsrShrunk
 
@@ -176,37 +176,73 @@ def test_eligible_leader_replicas_are_held_and_cleared() -> None:
     assert (fold.cluster.counts.with_elr, fold.views()["prod/topic/t/0"].elr) == (0, {})
 
 
-def test_an_eligible_replica_whose_log_directory_failed_may_not_lead() -> None:
-    """Until its broker registers anew, the loss of the leader takes the partition offline."""
+def lost_with(fold: KraftFold, broker: int) -> set[tuple[str, int]]:
+    """Return the partitions that go offline with a broker, as a what-if and the fold's own count say."""
+    views = fold.views()
+    brokers = [each for each in views.values() if isinstance(each, BrokerView)]
+    facts = cluster_facts(views["prod/cluster"], brokers)
+    offline = lose(partitions_in(views["prod/topic/t/0"]), facts, {broker}).offline
+    assert views[f"prod/broker/{broker}"].offline_if_lost == len(offline)
+    return set(offline)
+
+
+@pytest.mark.parametrize("has_left", [False, True])
+def test_a_replica_whose_log_directory_failed_may_not_lead(*, has_left: bool) -> None:
+    """Whether it left the ISR with it or before, until its broker registers anew with that directory."""
     cluster = a_cluster(elr=True)
-    topic_id, part = cluster.topics["t"], cluster.parts["t"][0]
     fold = KraftFold().feed(Watcher(cluster).slices())
-    start = cluster.end
+    part = cluster.parts["t"][1]  # in the second directory of each broker
     leader, other = part.isr
-    broker = cluster.brokers[other]
-    online = broker.online_dirs[:1]
-    cluster.write(
-        kafka.PartitionChange(0, topic_id, isr=(leader,), eligible_leader_replicas=(other,)),
-        kafka.BrokerRegistrationChange(other, broker.epoch, log_dirs=online),
-    )
+    start = cluster.end
+    if has_left:
+        cluster.shrink("t", 1)
+    cluster.fail_dir(other)
     fold.feed(Watcher(cluster).slices(first=start))
     view = fold.views()["prod/topic/t/0"]
-    assert (view.elr, view.elr_failed) == ({0: (other,)}, {0: (other,)})
-
-    def lost() -> tuple[tuple[str, int], ...]:
-        views = fold.views()
-        brokers = [each for each in views.values() if isinstance(each, BrokerView)]
-        facts = cluster_facts(views["prod/cluster"], brokers)
-        return lose(partitions_in(views["prod/topic/t/0"]), facts, {leader}).offline
-
-    assert ("t", 0) in lost()
-    assert fold.views()[f"prod/broker/{leader}"].offline_if_lost == len(lost())
+    assert (view.elr[1], view.offline_replicas[1]) == ((other,), (other,))
+    assert ("t", 1) in lost_with(fold, leader)
+    late = KraftFold().feed(Watcher(cluster).snapshot())
+    assert late.views()["prod/topic/t/0"].offline_replicas == view.offline_replicas
+    assert ("t", 1) in lost_with(late, leader)
     start = cluster.end
     cluster.fence(other)
     cluster.register(other)
     cluster.unfence(other)
     fold.feed(Watcher(cluster).slices(first=start))
-    assert ("t", 0) not in lost()
+    assert fold.views()["prod/topic/t/0"].offline_replicas == {}
+    assert ("t", 1) not in lost_with(fold, leader)
+
+
+def test_a_directory_counts_as_offline_as_kafka_counts_it() -> None:
+    """One that its broker does not name, and one that is lost; not one that is not known yet, nor before 3.7-IV2."""
+    cluster = a_cluster()
+    topic_id, other = cluster.topics["t"], uuid(9_999)
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    first, second = cluster.parts["t"][0].replicas
+
+    def after(*records: Any) -> tuple[int, ...]:
+        start = cluster.end
+        cluster.write(*records)
+        fold.feed(Watcher(cluster).slices(first=start))
+        return tuple(fold.views()["prod/topic/t/0"].offline_replicas.get(0, ()))
+
+    def placed(*dirs: str) -> Any:
+        return kafka.PartitionChange(0, topic_id, directories=dirs)
+
+    one, two = dirs_of(first)[0], dirs_of(second)[0]
+    assert after(placed(uuid(0), uuid(1))) == ()
+    assert after(placed(one, kafka.LOST_DIRECTORY)) == (second,)
+    assert after(placed(one, other)) == (second,)
+    epoch = cluster.brokers[second].epoch
+    assert after(kafka.BrokerRegistrationChange(second, epoch, log_dirs=(two, other))) == ()
+    assert after(kafka.BrokerRegistrationChange(second, epoch, log_dirs=(two,))) == (second,)
+    assert after(kafka.UnregisterBroker(second, epoch)) == ()
+    assert after(kafka.RegisterBroker(second, cluster.end, uuid(7))) == ()
+    reassigned = kafka.PartitionChange(
+        0, topic_id, replicas=(3, first), directories=(kafka.LOST_DIRECTORY, one)
+    )
+    assert after(reassigned) == (3,)
+    assert (fold.cluster.log.anomalies, fold.cluster.log.errors) == (0, 0)
 
 
 def test_a_broker_is_fenced_until_it_is_unfenced() -> None:
