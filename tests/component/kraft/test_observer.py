@@ -124,6 +124,38 @@ def test_two_observers_release_what_the_controllers_have_on_disk(
         assert each.runner.requests < 40 * len(released)
 
 
+@pytest.mark.parametrize(
+    ("release", "is_named"),
+    [pytest.param(KAFKA_3_9, False, marks=pytest.mark.full), (KAFKA_4_4, True)],
+    ids=["3.9", "4.4"],
+)
+def test_a_quorum_that_is_lost_with_its_leader_is_noticed(
+    supervisor: Supervisor, tmp_path: Path, *, release: Release, is_named: bool
+) -> None:
+    """The survivor says that nobody leads, or, from Kafka 4.0 on, names a dead leader, which is told as silent until another is elected."""
+    cluster = KraftCluster(supervisor, nodes_jars(release), tmp_path, brokers=(), name="lost")
+    led = cluster.start()
+    lost = [led.id, next(voter for voter in cluster.controllers if voter != led.id)]
+    with Watching(cluster) as watching:
+        wait_until(lambda: watching.observer.status.answered_at)
+        for voter in lost:
+            cluster.controllers[voter].kill()
+        wait_until(lambda: watching.observer.status.leader_silent_since or not is_named)
+        wait_until(lambda: watching.observer.status.no_leader_since or is_named)
+        status = watching.observer.status
+        assert status.leader is not None
+        assert (status.leader.id == led.id, status.leader.id < 0) == (is_named, not is_named)
+        for voter in lost:
+            cluster.controllers[voter].start()
+        wait_until(
+            lambda: watching.observer.status,
+            lambda now: now.answered_at is not None and now.answered_at > (status.answered_at or 0),
+        )
+        status = watching.observer.status
+        assert (status.no_leader_since, status.leader_silent_since) == (None, None)
+    cluster.kill()
+
+
 def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path: Path) -> None:
     """All topics are in the snapshot or behind it; another observer, that saw them come, is not interrupted by it."""
     cluster = KraftCluster(
