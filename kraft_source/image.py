@@ -54,7 +54,7 @@ from kraft_source.wire.records import Record
 _WIDTH = len(PartitionRow._fields)
 _NO_IDS = ids_digest(())
 _BOOLEANS = {"true": 1, "false": 0}
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 """Of a number in 32 bits."""
 
 
@@ -210,7 +210,7 @@ class MetadataImage:
             return
         text = record.value.strip().lower()
         number = text.removeprefix("+")
-        is_number = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
+        is_number = number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS
         value = (
             _BOOLEANS.get(text) if record.name == UNCLEAN else int(number) if is_number else None
         )

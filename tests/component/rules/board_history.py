@@ -60,6 +60,8 @@ ILL_S = 4500
 """Longer than an hour, in which a reassignment must not proceed to be called stalled."""
 FOLLOWED_S = 300
 """Of the ill time: so long the figures still follow, so that the trouble is seen before all is stale."""
+LOST_S = 1200
+"""Of the ill time: so long a session is only suspended, and a quorum's leader answers."""
 
 _WELL_COUNTS = Counts(
     topics=2, partitions=40, under_replicated_at_min_isr=0, under_replicated_reassigning=0
@@ -209,7 +211,9 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
     return {
         "prod": _snapshot(view, troubled, gone, beside, topics=(lost, behind, risky)),
         "other": _snapshot(other),
-        "kraft": _kraft_ill(is_sampled=session is SessionState.CONNECTED),
+        "kraft": _kraft_ill(
+            is_sampled=session is SessionState.CONNECTED, is_silent=session is SessionState.LOST
+        ),
     }
 
 
@@ -274,8 +278,8 @@ def _kraft_well() -> ClusterSnapshot:
     return _kraft({}, *brokers, counts={}, quorum={})
 
 
-def _kraft_ill(*, is_sampled: bool) -> ClusterSnapshot:
-    """Return the KRaft cluster with every kind of problem; the leader answers DescribeQuorum at first."""
+def _kraft_ill(*, is_sampled: bool, is_silent: bool) -> ClusterSnapshot:
+    """Return the KRaft cluster with every kind of problem; the leader answers DescribeQuorum at first, and nothing at last."""
     known: dict[str, Any] = {
         "high_watermark_since": T0,
         "high_watermark": 905,
@@ -289,6 +293,7 @@ def _kraft_ill(*, is_sampled: bool) -> ClusterSnapshot:
         "unknown": {"30:0": 1},
         "voters": (3000, 3001, 3002, 3004),
         "leader_epoch": 7 if is_sampled else 8,
+        "leader_silent_since": T0 if is_silent else None,
     }
     brokers = [
         _broker(11, fenced=False, log_dirs_offline=1, ends={"fenced": 3}),
@@ -426,6 +431,7 @@ HISTOGRAMS = {
 HISTORY = (
     (well(), 0, WELL_S),
     (ill(SessionState.CONNECTED), WELL_S, WELL_S + FOLLOWED_S),
-    (ill(), WELL_S + FOLLOWED_S, WELL_S + ILL_S),
+    (ill(), WELL_S + FOLLOWED_S, WELL_S + LOST_S),
+    (ill(SessionState.LOST), WELL_S + LOST_S, WELL_S + ILL_S),
 )
 """How it was, and from when to when."""

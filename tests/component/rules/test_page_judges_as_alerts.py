@@ -227,8 +227,9 @@ CASES = {
     "quorum-well": quorum(snapshot_at=NOW),
     "commits-stopped": quorum(high_watermark_since=NOW - 60_000),
     "controller-silent": quorum(leader_silent_since=NOW - 30_000),
-    "controller-silent-a-moment": quorum(leader_silent_since=NOW - 29_000),
-    "no-controller-answers": quorum(unreachable_since=0, leader_silent_since=0),
+    "no-controller-answers": quorum(
+        at=NOW - 601_000, unreachable_since=0, leader_silent_since=0
+    ),
     "commits-slow": quorum(high_watermark_since=NOW - 10_999),
     "voter-at-limit": quorum({2: 10_000}),
     "voter-behind": quorum({2: 10_001}),
