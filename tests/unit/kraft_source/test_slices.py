@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -197,24 +199,68 @@ def test_a_large_batch_is_cut_before_a_topic() -> None:
     assert [record for each in cut for part in each.batches for record in part.records] == records
 
 
-def test_what_is_larger_than_kafka_creates_at_once_is_parted(
-    monkeypatch: pytest.MonkeyPatch,
+RUNS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["created", "expanded"]), st.integers(1, 9)),
+        st.sampled_from([FENCED, Config(2, "x", MIN_ISR, "1")]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(RUNS, st.integers(1, 6), st.integers(6, 8))
+def test_cuts_tear_no_topic_and_are_as_few_as_may_be(
+    runs: list[tuple[str, int] | MetadataRecord], size: int, most: int
 ) -> None:
-    """As is a part of a snapshot that a message could not hold; nothing is lost."""
+    """A part is larger than asked only where it has no place to be cut, and at most as large as Kafka creates at once."""
+    records: list[MetadataRecord] = []
+    places = set[int]()
+    for number, run in enumerate(runs):
+        places.add(len(records))
+        if isinstance(run, tuple):
+            whole = topic_records(number, run[1])
+            records += whole if run[0] == "created" else whole[-run[1] :]
+        else:
+            records.append(run)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(slices, "MAX_TOPIC_RECORDS", most)
+        cuts = slices._cuts(records, size)
+    assert (cuts[0], cuts[-1]) == (0, len(records))
+    for begin, cut in itertools.pairwise(cuts):
+        fitting = [at for at in places if begin < at <= begin + size]
+        longer = [at for at in places if begin + size < at < begin + most]
+        if len(records) - begin <= size:
+            assert cut == len(records)
+        elif fitting:
+            assert cut == max(fitting)
+        else:
+            assert cut == min(longer, default=min(begin + most, len(records)))
+
+
+@pytest.mark.parametrize("max_bytes", [30_000, 10_000_000])
+def test_what_is_larger_than_kafka_creates_at_once_is_parted(
+    monkeypatch: pytest.MonkeyPatch, max_bytes: int
+) -> None:
+    """As is a part of a snapshot that a message could not hold; nothing is lost, and nothing of a snapshot that was given up."""
     records = topic_records(1, LARGE)
     end = EpochEnd(5_000, 1)
     monkeypatch.setattr(slices, "MAX_TOPIC_RECORDS", LARGE // 2)
-    monkeypatch.setattr(slices, "MAX_CHANGE_BYTES", 30_000)
+    monkeypatch.setattr(slices, "MAX_CHANGE_BYTES", max_bytes)
     made = maker()
     made.handle_released(SnapshotOpened(end, 0), None)
-    parts = [
-        *made.handle_released(SnapshotChunk([*records], {}), None),
-        *made.handle_released(SnapshotComplete(end), None),
-    ]
-    assert all(len(each.data) <= 30_000 for each in parts)
+    made.handle_released(SnapshotChunk([FENCED, FENCED], {}), None)
+    made.handle_released(SnapshotOpened(end, 0), None)
+    parts: list[Made] = []
+    for begin in range(0, len(records), 200):
+        parts += made.handle_released(SnapshotChunk([*records[begin : begin + 200]], {}), None)
+    assert len(made._rest) <= LARGE // 2
+    parts += made.handle_released(SnapshotComplete(end), None)
+    assert all(len(each.data) <= max_bytes for each in parts)
     held = [each.record for each in parts if isinstance(each.record, SnapshotPart)]
     assert [each.number for each in held] == list(range(1, len(held) + 1))
-    assert max(len(each.records) for each in held) < LARGE // 2
+    assert len(held) > 1
+    assert max(len(each.records) for each in held) <= LARGE // 2
     assert [record for each in held for record in each.records] == records
 
 
