@@ -23,6 +23,7 @@ from kraft_source.observer.released import Committed
 from kraft_source.service.metrics import KraftWatcherMetrics
 from kraft_source.service.observing import Observed, Observing
 from kraft_source.service.published_log import PublishedRecord, decode_published
+from kraft_source.service.quorum_sampler import QuorumSampler
 from kraft_source.service.reconciling import Reconciling
 from kraft_source.service.urgency import may_wait
 from kraft_source.service.watcher import SILENCE_MS, MetadataWatcher, Sight
@@ -173,7 +174,7 @@ class KraftService:
         status = self._observing.status
         if status is not None:
             self._report(status)
-            self._watcher.tick(self._sight(status), now)
+            self._watcher.tick(_sight_of(status, self._observing.sampler), now)
         if self._watcher.restart_at is not None:
             place, self._watcher.restart_at = self._watcher.restart_at, None
             self._asked = None
@@ -256,14 +257,6 @@ class KraftService:
             return record.position
         return self._watcher.position
 
-    def _sight(self, status: ObserverStatus) -> Sight:
-        now = clock_ms()
-        if (ms := _silent_ms(status.unreachable_since)) is not None:
-            return Sight(now, None, now - ms)
-        sampler, ms = self._observing.sampler, _silent_ms(status.leader_silent_since)
-        silent_since = None if ms is None else now - ms
-        return Sight(now, status.leader, None, sampler.sample, silent_since, sampler.snapshot)
-
     def _beat(self, status: ObserverStatus | None) -> None:
         if self._watcher.leads:
             self._writer.beat(
@@ -308,6 +301,16 @@ class KraftService:
                 "published_bytes": publisher.bytes_published,
             }
         )
+
+
+def _sight_of(status: ObserverStatus, sampler: QuorumSampler) -> Sight:
+    """Return what is known of the controllers, dated by the clock of this machine."""
+    now = clock_ms()
+    if (ms := _silent_ms(status.unreachable_since)) is not None:
+        return Sight(now, None, now - ms)
+    ms = _silent_ms(status.leader_silent_since)
+    silent_since = None if ms is None else now - ms
+    return Sight(now, status.leader, None, sampler.sample, silent_since, sampler.snapshot)
 
 
 def _beat_of(

@@ -226,7 +226,7 @@ CASES = {
     "deletion-stuck": deleting(1300),
     "quorum-well": quorum(snapshot_at=NOW),
     "commits-stopped": quorum(high_watermark_since=NOW - 60_000),
-    "controller-silent": quorum(leader_silent_since=NOW - 30_000),
+    "controller-silent": quorum(at=NOW - 601_000, leader_silent_since=0),
     "no-controller-answers": quorum(
         at=NOW - 601_000, unreachable_since=0, leader_silent_since=0
     ),

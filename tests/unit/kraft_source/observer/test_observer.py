@@ -360,7 +360,25 @@ def test_a_leader_that_refuses_us_is_not_silent() -> None:
     """It answers: a right or a setting is missing, and waiting does not help."""
     play = following()
     play.fail(is_refusal=True)
-    play.answer(named(2, 5))
+    assert play.fail() == A
+    assert play.observer.status.leader_silent_since is None
+
+
+def test_who_does_not_answer_is_no_silent_leader_where_none_is_named() -> None:
+    """Whoever answered with the log led, and may not have said in which epoch."""
+    play = Play()
+    play.answer(FetchAnswer(high_watermark=0))
+    assert play.fail() == A
+    assert play.observer.status.leader_silent_since is None
+
+
+def test_a_silent_leader_is_forgotten_with_its_history() -> None:
+    """All others name a leader of an older epoch: the cluster is another one."""
+    play = following()
+    survive(play, named(2, 5))
+    assert play.observer.status.leader_silent_since is not None
+    for _ in range(int(OLD_EPOCH_S)):
+        survive(play, named(3, 2))
     assert play.observer.status.leader_silent_since is None
 
 

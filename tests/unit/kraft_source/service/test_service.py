@@ -17,7 +17,8 @@ from kraft_source.observer.observer import ObserverStatus
 from kraft_source.observer.released import Committed, CommittedBatch
 from kraft_source.service import service as service_module
 from kraft_source.service.metrics import KraftWatcherMetrics
-from kraft_source.service.service import KraftService, _beat_of
+from kraft_source.service.quorum_sampler import QuorumSampler
+from kraft_source.service.service import KraftService, _beat_of, _sight_of
 from kraft_source.service.watcher import Sight
 from kraft_source.wire.messages import EpochLeader
 from pipeline.settings import load
@@ -45,19 +46,29 @@ HEADER = {
 }
 
 
-def beat(commits_stand_still_s: float, *, unreachable_s: float | None = None) -> WatcherBeat:
-    """Return a beat while the leader answers, and no commit has come for so long."""
+def status_of(
+    commits_stand_still_s: float = 0.0,
+    *,
+    unreachable_s: float | None = None,
+    silent_s: float | None = None,
+) -> ObserverStatus:
+    """Return what an observer knows whose leader has answered, and, for so long, nobody or not the leader."""
     now = time.monotonic()
-    status = ObserverStatus(
+    return ObserverStatus(
         leader=EpochLeader(3001, 1),
         no_leader_since=None,
         unreachable_since=None if unreachable_s is None else now - unreachable_s,
-        leader_silent_since=None,
+        leader_silent_since=None if silent_s is None else now - silent_s,
         answered_at=now,
         high_watermark=9,
         high_watermark_since=now - commits_stand_still_s,
         problem="",
     )
+
+
+def beat(commits_stand_still_s: float, *, unreachable_s: float | None = None) -> WatcherBeat:
+    """Return a beat while no commit has come for so long."""
+    status = status_of(commits_stand_still_s, unreachable_s=unreachable_s)
     return _beat_of(HEADER, status, deque([5]))
 
 
@@ -125,3 +136,23 @@ def test_what_is_not_urgent_waits_for_what_is(monkeypatch: pytest.MonkeyPatch) -
     assert stage.sent == [1, 3]
     name = "kcm_watcher_change_delay_seconds"
     assert stage.registry.get_sample_value(f"{name}_sum", {"cluster": "prod"}) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("silent_s", [None, 0.0, 1.5])
+def test_a_leader_is_told_as_silent_after_a_moment(silent_s: float | None) -> None:
+    """A leader that ends has a successor by then; the heartbeat dates it by the watcher's clock."""
+    sight = _sight_of(status_of(silent_s=silent_s), QuorumSampler(time.monotonic))
+    assert sight.leader == (3001, 1)
+    if not silent_s:
+        assert sight.leader_silent_since is None
+    else:
+        assert sight.leader_silent_since is not None
+        assert 1_500 <= sight.sent_at - sight.leader_silent_since < 60_000
+
+
+def test_nobody_is_told_as_leader_where_nobody_answers() -> None:
+    """Who led last is not known to lead now, and not told as silent either."""
+    sight = _sight_of(status_of(unreachable_s=2.0, silent_s=2.0), QuorumSampler(time.monotonic))
+    assert (sight.leader, sight.leader_silent_since) == (None, None)
+    assert sight.unreachable_since is not None
+    assert 2_000 <= sight.sent_at - sight.unreachable_since < 60_000
