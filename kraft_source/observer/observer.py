@@ -283,7 +283,6 @@ class Observer:
         released = self._log.released
         self._log = HeldLog(NOTHING)
         self._download = self._old_epoch_since = self._leader = self._leader_at = None
-        self._leader_silent_since = None
         self._epoch = self._led_epoch = 0
         return [AnotherHistory(released, theirs)]
 

@@ -137,11 +137,11 @@ def read_change(reading: Reading, change: PartitionChange) -> list[AnyEvent]:
     recovery = change.leader_recovery_state
     eligible, directories = old.eligible, old.directories
     failed = () if eligible is None else eligible.failed
-    if change.replicas is not None or change.directories is not None:
-        if change.directories is not None:
-            directories = _numbered(reading.kraft, change.directories)
+    if change.directories is not None:
+        # Kafka states them with each change of the replicas that is one of theirs (PartitionChangeBuilder).
+        directories = _numbered(reading.kraft, change.directories)
         replicas = old.replicas if change.replicas is None else change.replicas
-        failed = _offline(reading.kraft, replicas, _named(reading.kraft, directories))
+        failed = _offline(reading.kraft, replicas, change.directories)
         eligible = _merged(eligible, change, failed)
     elif not (change.eligible_leader_replicas is change.last_known_elr is None):
         eligible = _merged(eligible, change, failed)
