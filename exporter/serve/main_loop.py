@@ -43,6 +43,11 @@ Feed = Callable[[], list[Record]]
 """Returns the next records of both topics, in their order, after a moment if there are none: for who has them in memory."""
 
 
+_STALLED_MS = 15_000
+"""So long the reader's client may return nothing while Kafka answers and has more. One of librdkafka 2.16.0 was seen to stay
+without a broker for ever: its only one had restarted, and was not in the first answer afterwards."""
+
+
 class _Source:
     """What the loop reads from: the two topics, and a probe for their ends and the log's."""
 
@@ -102,6 +107,9 @@ class MainLoop:
         self._last_answer: TopicsAnswer | None = None
         self._log_ends: dict[int, int] = {}
         """The ends of the log in that answer, by partition."""
+        self._positions: dict[Place, int] = {}
+        self._moved_at: int | None = None
+        """The reader's positions at the probe's answers, and when they last were others, or at the ends of the topics."""
         self._missing = MissingTopic()
         self._is_whole = True
         """Whether Kafka's last answer had all topics."""
@@ -319,8 +327,19 @@ class MainLoop:
             },
             records_left=sum(left.values()),
         )
+        self._check_reader(source, answer.asked_at, has_more=any(left.values()))
         if self._is_whole and not any(left.values()):
             self._mark_read(max(answer.asked_at, self._state.status.read_at or 0))
+
+    def _check_reader(self, source: _Source, at: int, *, has_more: bool) -> None:
+        """Replace a client that reads nothing although the probe, which has a client of its own, sees more."""
+        positions = dict(source.reader.next_offset)
+        if self._moved_at is None or positions != self._positions or not has_more:
+            self._positions, self._moved_at = positions, at
+        elif at - self._moved_at > _STALLED_MS:
+            self._moved_at = at
+            self._log.warning("Kafka answers and nothing is read: reading with a new client")
+            source.reader.reopen(from_beginning=())
 
     def _mark_read(self, at: int) -> None:
         """Note that everything that was in the topics at `at` has been read."""

@@ -298,6 +298,31 @@ def test_an_answer_gives_the_lag_and_the_time_of_the_request() -> None:
     assert reading.state.status.records_left == 8, "the same answer says nothing new"
 
 
+def test_a_client_that_reads_nothing_is_replaced() -> None:
+    """After 15 s in which Kafka has more; one that reads, be it slowly, or has read all, is not."""
+    reading = following()
+    reading.now += 1_000_000
+    source = Source({})
+    reopened: list[int] = []
+
+    def reopen(*, from_beginning: list[Place]) -> None:
+        assert not from_beginning
+        reopened.append(second)
+
+    source.reader.reopen = reopen
+    began = reading.now
+    for second in range(100):
+        if second == 0:
+            source.answer(reading, answered(began, dict.fromkeys(PLACES, 5), *NAMES))
+            source.reader.next_offset.update(dict.fromkeys(PLACES, 5))
+        if 20 <= second < 60:
+            source.reader.next_offset[VIEWS, 0] += second % 10 == 0
+        end = source.reader.next_offset[VIEWS, 0] + (second < 80)
+        ends = dict.fromkeys(PLACES, 5) | {(VIEWS, 0): end}
+        source.answer(reading, answered(began + second * 1_000, ends, *NAMES))
+    assert reopened == [16, 66]
+
+
 def test_the_log_has_moved_when_its_end_has() -> None:
     """By the time of the question, by partition; a first end may have stood there for long, and is nothing to read."""
     reading = following()
