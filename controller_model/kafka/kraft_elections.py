@@ -67,7 +67,7 @@ def leader_after_fencing(
     if leader in in_sync and leader not in failed:
         return AfterFencing(leader, in_sync)
     able = [replica for replica in replicas if replica in active and replica not in failed]
-    candidates = in_sync or ({*elr, *isr} if has_elr else elr)
+    candidates = in_sync or elr
     chosen = next((replica for replica in able if replica in candidates), NO_LEADER)
     if chosen != NO_LEADER:
         return AfterFencing(chosen, in_sync or (chosen,))

@@ -81,6 +81,19 @@ def test_a_replica_on_a_log_directory_that_is_offline_is_passed_over(
     assert tuple(chosen) == found
 
 
+def test_a_leader_whose_log_directory_is_offline_is_replaced() -> None:
+    """It is active, and in sync as long as the controller has not removed it."""
+    held = EligibleLeaders((), (), (1,))
+    after = leader_after_fencing((1, 2), 1, (1, 2), {1, 2}, eligible=held)
+    assert after.leader == 2
+
+
+def test_a_last_known_leader_waits_for_who_was_in_sync() -> None:
+    """Those that were fenced while they were in sync are eligible, and lose nothing."""
+    held = EligibleLeaders((), (2,))
+    assert leader_after_fencing((1, 2), -1, (1,), {2}, eligible=held, has_elr=True).leader == -1
+
+
 def test_the_last_member_of_an_isr_does_not_lead_from_a_directory_that_is_offline() -> None:
     """Without eligible leader replicas it stays the only member."""
     held = EligibleLeaders((), (), (1,))

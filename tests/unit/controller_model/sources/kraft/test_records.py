@@ -213,6 +213,34 @@ def test_a_replica_whose_log_directory_failed_may_not_lead(*, has_left: bool) ->
     assert ("t", 1) not in lost_with(fold, leader)
 
 
+def test_who_is_eligible_no_more_stays_offline() -> None:
+    """ClearElr changes partitions with eligible replicas alone, and no log directory."""
+    cluster = a_cluster(elr=True, factor=3)
+    part = cluster.parts["t"][1]
+    cluster.fail_dir(part.isr[1])
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    held = fold.views()["prod/topic/t/0"]
+    assert (held.elr, held.offline_replicas) == ({}, {1: (part.isr[1],)})
+    start = cluster.end
+    cluster.write(kafka.ClearElr("t"))
+    fold.feed(Watcher(cluster).slices(first=start))
+    view = fold.views()["prod/topic/t/0"]
+    assert (view.offline_replicas, view.partition_epoch) == (
+        held.offline_replicas,
+        held.partition_epoch,
+    )
+    start = cluster.end
+    cluster.shrink("t", 1)
+    fold.feed(Watcher(cluster).slices(first=start))
+    held = fold.views()["prod/topic/t/0"]
+    assert held.elr
+    start = cluster.end
+    cluster.configure("t", kafka.MIN_ISR, "1")
+    fold.feed(Watcher(cluster).slices(first=start))
+    view = fold.views()["prod/topic/t/0"]
+    assert (view.elr, view.offline_replicas) == ({}, held.offline_replicas)
+
+
 def test_a_directory_counts_as_offline_as_kafka_counts_it() -> None:
     """One that its broker does not name, and one that is lost; not one that is not known yet, nor before 3.7-IV2."""
     cluster = a_cluster()
