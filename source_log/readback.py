@@ -43,6 +43,10 @@ _BEGINNING_INTERVAL_S = 10.0
 _MISSING_INTERVAL_S = 1.0
 """How often that is repeated while Kafka reports the topic as missing."""
 
+_AWAY_S = 15.0
+"""So long Kafka may seem to be away before it is asked by a new client: one of librdkafka 2.16.0 may stay without a broker for
+ever once the only one has restarted."""
+
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
 _MAX_PAUSE_S = 5.0
@@ -111,6 +115,8 @@ class Readback:
         """Whether the fold also processes other clusters' changes, as far as the topics show it."""
         self.is_away = False
         """Whether Kafka could not be reached, and nothing has arrived since: not even this watcher's own beats."""
+        self._away_since_s: float | None = None
+        """Since when, or since the last new client; None: it is not so."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
@@ -157,7 +163,9 @@ class Readback:
 
     def _poll(self, put: Callable[[ReadBack], None]) -> None:
         batch = self._reader.poll(_POLL_S)
-        self.is_away = self._reader.is_away
+        has_arrived = bool(batch.records or batch.at_end)
+        self.is_away = self._reader.is_away or (self.is_away and not has_arrived)
+        self._check_client()
         for record in batch.records:
             self._check_cluster(record)
             if record.topic == self._views[0]:
@@ -182,6 +190,17 @@ class Readback:
                     put(ViewsCut())
                 self._reader.reopen(from_beginning=[notice.place])
         self._check_beginning(put)
+
+    def _check_client(self) -> None:
+        """Replace a client that has been without Kafka for long."""
+        now_s = time.monotonic()
+        if not self.is_away:
+            self._away_since_s = None
+        elif self._away_since_s is None:
+            self._away_since_s = now_s
+        elif now_s - self._away_since_s > _AWAY_S:
+            self._away_since_s = now_s
+            self._reader.reopen(from_beginning=())
 
     def _check_beginning(self, put: Callable[[ReadBack], None]) -> None:
         """Report views that were deleted at the beginning of their topic: new readers lack them."""

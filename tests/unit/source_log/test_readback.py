@@ -14,10 +14,10 @@ from confluent_kafka import KafkaError
 
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import ClusterView, WatcherBeat, encode_view
-from pipeline.kafka_errors import MISSING_S, TopicReadError
+from pipeline.kafka_errors import MISSING_S, ReadTrouble, TopicReadError
 from pipeline.runtime import Backoff
 from pipeline.settings import load
-from pipeline.topic_records import Place
+from pipeline.topic_records import Place, ReadBatch
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import readback as readback_module
 from source_log.config import SourceSettings
@@ -301,6 +301,31 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
     following.check()
     following.close()
     assert client.assigned[-2:] == [{VIEWS: 4, LOG: 7}, {VIEWS: -2, LOG: 11}]
+
+
+@pytest.mark.usefixtures("at_a_second_each")
+def test_a_client_that_stays_without_kafka_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka counts as away until something arrives, from where the reading was; then no client is replaced any more."""
+    following = readback(monkeypatch, Client())
+    batches: list[ReadBatch] = []
+    monkeypatch.setattr(following, "_check_beginning", lambda _put: None)
+    monkeypatch.setattr(following._reader, "poll", lambda _s: batches.pop(0))
+    reopened: list[int] = []
+
+    def reopen(*, from_beginning: Sequence[Place]) -> None:
+        assert not from_beginning
+        reopened.append(turn)
+        following._reader._troubles.clear()
+
+    monkeypatch.setattr(following._reader, "reopen", reopen)
+    following._reader._troubles[None] = ReadTrouble.AWAY
+    for turn in range(60):
+        if turn == 40:
+            following._reader._troubles.clear()
+        batches.append(ReadBatch([], [LOG] if turn == 40 else [], []))
+        following._poll(lambda _: None)
+        assert following.is_away is (turn < 40)
+    assert reopened == [16, 32]
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
