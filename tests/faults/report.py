@@ -48,7 +48,8 @@ the checkpoint belongs to the driver, its JVM and its worker; watcher and export
 *History*: the znodes' versions that ZooKeeper's own transaction logs hold of the time since the cell before, each compared with the log `kcm.changes`: true, in order, none twice, none lost (`tests/faults/history.py` says
 what exactly). *Merged* are those that were replaced before the watcher could read them, or while none was connected: a watch promises no more. A version counts as lost if {answers} answers of ZooKeeper that knew it are in the log before its replacement.
 The cells from *active controller* on are of a KRaft cluster: three controllers of Kafka {kraft}, brokers that are imitated by protocol and change ISRs four times a second, and the same pipeline. True is what a majority of the
-controllers has in its own log files; each published record is compared with them by its offset: content, epoch, time, order, none lost. *Hears nobody* is a controller that nothing reaches, and that reaches the others.
+controllers has in its own log files; each published record is compared with them by its offset: content, epoch, time, order, none lost. *Hears nobody* is a controller that nothing reaches, and that reaches the others. *Cut off from the controllers* is a watcher that no
+controller answers, while they reach each other: one of two lets the other lead, and one alone is told as `blind`.
 Times are of a machine with {cpus} processors; *load* is its load average, other work included.
 
 | part | fault | follows after | not live | oldest under live | stale under live | history | load | |
