@@ -7,7 +7,6 @@ ends with 0 if all is well, 1 with what is wrong, and 5 with what is missing for
 from __future__ import annotations
 
 import argparse
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,13 +18,13 @@ import yaml
 
 from pipeline.runtime import EnvironmentProblemError
 from tests.images import stand_ins, story
-from tests.images.checks import ROOT, TARGETS, check_bill, check_image, check_run
+from tests.images.build import build_target, provide_base
+from tests.images.checks import TARGETS, check_bill, check_image, check_run
 from tests.images.compose import FOLDER, Compose
 from tests.images.engine import Engine, why_not
 from tests.support.commands import say
 
 NOT_HERE = 5
-DOCKERFILE = FOLDER / "Dockerfile"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,15 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _steps(engine: Engine, *, registry: bool, keep: bool) -> Iterator[str]:
-    base = _pinned_base()
-    registry = registry and engine.pull(base)
-    if not registry:
-        base = stand_ins.make_base(engine)
+    base, registry = provide_base(engine, registry=registry)
     yield f"base {base}{'' if registry else ' (a stand-in: no registry is reachable)'}"
-    revision = engine.run("git", "-C", str(ROOT), "rev-parse", "HEAD").stdout.strip()
     for target in TARGETS:
-        given = ("--build-arg", f"BASE={base}", "--build-arg", f"REVISION={revision}")
-        engine.build(target.image, DOCKERFILE, ROOT, "--target", target.name, *given)
+        revision = build_target(engine, target, base)
         yield f"{target.image} built"
         yield f"{target.image}: {check_image(engine, target, base, revision)}"
         check_run(engine, target)
@@ -82,12 +76,6 @@ def _steps(engine: Engine, *, registry: bool, keep: bool) -> Iterator[str]:
     yield "removed again"
 
 
-def _pinned_base() -> str:
-    found = re.search(r"^ARG BASE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert found is not None, "the Dockerfile names no base"
-    return f"docker.io/library/{found[1]}"
-
-
 def _others(engine: Engine, *, registry: bool) -> str:
     """Provide the other projects' images of compose; return the stand-in of the Kafka that also has ZooKeeper."""
     makers: dict[str, Callable[[Engine, str], None]] = {
@@ -100,10 +88,7 @@ def _others(engine: Engine, *, registry: bool) -> str:
             make = makers.get(name)
             if make is not None and not (registry and engine.pull(f"docker.io/{name}:{tag}")):
                 make(engine, f"docker.io/{name}:{tag}")
-    stand_ins.make_base(engine)
-    old = "localhost/kcm-test-kafka:3.9.1"
-    stand_ins.make_kafka(engine, old)
-    return old
+    return stand_ins.make_kafka_with_zookeeper(engine)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,14 @@ def make_kafka(engine: Engine, tag: str) -> None:
         _build(engine, tag, "kafka", context, ("run.sh",))
 
 
+def make_kafka_with_zookeeper(engine: Engine) -> str:
+    """Make the stand-in of a Kafka whose jars hold a ZooKeeper as well, and return its name."""
+    make_base(engine)
+    tag = "localhost/kcm-test-kafka:3.9.1"
+    make_kafka(engine, tag)
+    return tag
+
+
 def make_prometheus(engine: Engine, tag: str) -> None:
     """Make the stand-in of prom/prometheus from Debian's program."""
     program = shutil.which("prometheus")
