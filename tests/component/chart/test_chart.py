@@ -245,7 +245,9 @@ def test_the_helm_test_asks_the_exporters_service(values: Path) -> None:
     ]
     assert len(pods) == len(services)
     for pod, service in zip(pods, services, strict=True):
-        assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+        annotations = pod["metadata"]["annotations"]
+        assert annotations["helm.sh/hook"] == "test"
+        assert "hook-succeeded" in annotations["helm.sh/hook-delete-policy"], "uninstall leaves it"
         url = urlsplit(pod["spec"]["containers"][0]["command"][-1])
         (port,) = service["spec"]["ports"]
         assert url.netloc == f"{service['metadata']['name']}:{port['port']}"
