@@ -8,7 +8,7 @@ TESTS ?=
 BENCH ?= all --json bench.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-images lint generate bench clean
+.PHONY: help setup demo test test-all test-images test-kubernetes lint generate bench clean
 
 help:
 	@echo "make setup     .venv, from requirements.lock"
@@ -16,6 +16,7 @@ help:
 	@echo "make test      the tests that answer soonest, on real servers (TESTS=\"tests/unit/kcm -x\": these, with pytest's options)"
 	@echo "make test-all  all tests: what the marker \`full\` keeps out of make test as well"
 	@echo "make test-images  both images and docker/compose.yaml, built and run by podman: twenty minutes at first, then five (as root)"
+	@echo "make test-kubernetes  the chart on a real Kubernetes, whose programs it builds: forty minutes at first, then six (as root)"
 	@echo "make lint      ruff, mypy, import contracts, words, generated files in step"
 	@echo "make generate  dashboards, rules, reference pages, tables of Kafka's messages"
 	@echo "make bench     all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
@@ -44,6 +45,9 @@ test test-all: setup
 
 test-images: setup
 	@$(BIN)/python -m tests.images
+
+test-kubernetes: setup
+	@$(BIN)/python -m tests.kubernetes
 
 lint: setup
 	@$(BIN)/ruff check .

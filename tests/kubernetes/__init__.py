@@ -1,0 +1,1 @@
+"""The chart on a real Kubernetes of one node: `python -m tests.kubernetes`."""
