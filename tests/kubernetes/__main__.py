@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return NOT_HERE
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="kcm-k8s-"))
+    images.store().parent.mkdir(parents=True, exist_ok=True)
     try:
         with file_lock(images.store().with_suffix(".lock")):  # what the node keeps is one run's
             return _run(folder, options)
@@ -87,7 +88,9 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
         if not options.chart:
             modules += [NODE, KUBE_ROUTER]
         if options.cached and (missing := not_built(modules)):
-            say(f"test-kubernetes: not run: not built yet: {', '.join(missing)}")
+            say(
+                f"test-kubernetes: not run: make test-kubernetes has not built {', '.join(missing)} yet"
+            )
             return NOT_HERE
         ensure_kubectl()
         for line in ensure(modules):

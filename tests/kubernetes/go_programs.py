@@ -80,7 +80,6 @@ def not_built(modules: Iterable[Module]) -> list[str]:
 
 def ensure(modules: Iterable[Module]) -> Iterator[str]:
     """Build the programs that are not in the cache; yield a line for each that is built."""
-    folder().mkdir(parents=True, exist_ok=True)
     with file_lock(folder() / "go.lock"):
         for module in modules:
             missing = not_built([module])
