@@ -56,7 +56,6 @@ _IN_EVERY_KAFKA = {"ApiVersions": 3, "SaslHandshake": 1, "SaslAuthenticate": 2}
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _OTHER_HOST = frozenset({62, 64})
 """Codes of OpenSSL's X509_V_ERR for certificates whose time is not now, and which name another host."""
-_MAYBE_NO_TLS = "the port may speak no TLS, or ask for a certificate of ours"
 _SINCE_TEXT = "kcm watches Kafka 3.7 and newer in KRaft mode"
 
 
@@ -307,6 +306,16 @@ class ControllerConnection:
     def _has_certificate(self) -> bool:
         return self._access.tls is not None and self._access.tls.certificate is not None
 
+    @property
+    def _maybe(self) -> str:
+        """What may be the cause where a server ends TLS without saying why, or its alert was lost with the connection."""
+        about_ours = (
+            "not accept our certificate"
+            if self._has_certificate
+            else "ask for a certificate of ours"
+        )
+        return f"the port may speak no TLS, or {about_ours}"
+
     def _advice(self, error: BaseException, *, is_setup: bool) -> str:
         """Return what failed, and what to do where a setting may be the cause."""
         match error:
@@ -315,7 +324,7 @@ class ControllerConnection:
             case ssl.SSLError(reason=str(reason)) if "ALERT" in reason and self._has_certificate:
                 text = f"it does not accept our certificate ({reason}): see whether it has expired, and who signed it"
             case ssl.SSLError():
-                text = f"TLS failed ({error.reason or error}): {_MAYBE_NO_TLS}"
+                text = f"TLS failed ({error.reason or error}): {self._maybe}"
             case TimeoutError() | ConnectionResetError() | BrokenPipeError():
                 is_late = isinstance(error, TimeoutError)
                 text = (
@@ -323,7 +332,7 @@ class ControllerConnection:
                 )
                 # With TLS 1.3 a server refuses a certificate after the handshake has ended for us.
                 if self._access.tls is not None and is_setup and self._correlation_id <= 1:
-                    text += f", during TLS: {_MAYBE_NO_TLS}"
+                    text += f", during TLS: {self._maybe}"
                 elif self._access.credentials is None and self._correlation_id > 1 and not is_late:
                     text += ": it stops, or its listener asks for SASL"
             case OSError():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from pipeline.runtime import UnreachableError
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 
 pytestmark = NEEDS_OPENSSL
+RESET = struct.pack("ii", 1, 0)
+"""The option SO_LINGER of a socket that resets its connection when it is closed."""
 OTHERS = "others"
 """A folder with an authority that nobody trusts."""
 
@@ -39,8 +42,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def listening(folder: Path, name: str) -> Iterator[ControllerEndpoint]:
-    """Serve TLS with a certificate, and demand one of the same authority, as a controller's listener does."""
+def listening(folder: Path, name: str, *, is_abrupt: bool = False) -> Iterator[ControllerEndpoint]:
+    """Serve TLS with a certificate, and demand one of the same authority, as a controller's listener does.
+
+    A client reads why it is refused, unless the server `is_abrupt`: it resets the connection, and with it its alert.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.pem"))
     context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
     context.verify_mode = ssl.CERT_REQUIRED
@@ -52,11 +58,19 @@ def listening(folder: Path, name: str) -> Iterator[ControllerEndpoint]:
                     plain, _ = server.accept()
                 except OSError:
                     return
-                try:
-                    with plain, context.wrap_socket(plain, server_side=True) as client:
-                        client.recv(1)
-                except OSError:
-                    continue
+                with plain.dup() as kept:
+                    kept.settimeout(10)
+                    try:
+                        with plain, context.wrap_socket(plain, server_side=True) as client:
+                            client.recv(1)
+                    except OSError:
+                        if is_abrupt:
+                            kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                            continue
+                        # A server that closes while it has something to read resets the connection.
+                        with suppress(OSError):
+                            while kept.recv(1024):
+                                pass
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
@@ -102,6 +116,20 @@ def test_a_certificate_of_ours_that_is_refused_is_one_line(folder: Path, name: s
     text = str(caught.value)
     assert text.startswith(f"the controller at {there}: it does not accept our certificate (")
     assert text.endswith("see whether it has expired, and who signed it")
+
+
+def test_a_refusal_that_is_lost_names_our_certificate_too(folder: Path) -> None:
+    """A connection that is reset takes the server's alert with it."""
+    with (
+        listening(folder, "server", is_abrupt=True) as there,
+        pytest.raises(UnreachableError) as caught,
+    ):
+        ControllerConnection(there, Access(tls=tls(folder, "expired")))
+    text = str(caught.value)
+    assert (
+        "may speak no TLS, or not accept our certificate" in text
+        or "it does not accept our" in text
+    )
 
 
 def test_none_of_ours_is_asked_for(folder: Path) -> None:
