@@ -68,7 +68,7 @@ REPLAYED = 1_000_000
 """Records of the folder that is replayed; a fifth of them are its partitions."""
 
 
-PARTS = ("decoding", "snapshot", "replay", "shown", "peers", "cold")
+PARTS = ("decoding", "snapshot", "replay", "delay", "shown", "peers", "cold")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def measure(*, only: Sequence[str], partitions: Sequence[int], rounds: int) -> d
         result["snapshot"] = _snapshot(SNAPSHOT_PARTITIONS)
     if "replay" in only:
         result["replay"] = _replay()
-    if "shown" in only or "peers" in only:
+    if {"delay", "shown", "peers"} & set(only):
         result |= _shown(only, rounds)
     if "cold" in only:
         result["sizes"] = [measure_cold(each, rounds) for each in partitions]
@@ -106,10 +106,13 @@ def measure(*, only: Sequence[str], partitions: Sequence[int], rounds: int) -> d
 def _shown(only: Sequence[str], rounds: int) -> dict[str, Any]:
     """Return what is measured beside one running cluster; a part that fails does not stop the others."""
     parts: dict[str, Callable[[FakeCluster, Pipeline], Any]] = {}
-    if "shown" in only:
+    if "delay" in only:
         parts |= {
             "delay": partial(measure_delay, changes=CHANGES_SHOWN, warm_up=WARM_UP),
             "isr_delay": partial(measure_isr_delay, changes=CHANGES_SHOWN, warm_up=WARM_UP),
+        }
+    if "shown" in only:
+        parts |= {
             "rest": partial(measure_rest, seconds=REST_S),
             "fence": partial(measure_fence, rounds=rounds),
             "controller_killed": partial(measure_controller_kills, rounds=rounds),
