@@ -87,7 +87,7 @@ class KraftCluster:
         and has to drop them for those of a second one, forgets for good who the voters are, and so never
         registers (Kafka 4.4.0, KRaftControlRecordStateMachine.truncateNewEntries).
         """
-        for nodes in (self.controllers.values(), self.nodes):
+        for nodes in (self.controllers.values(), self.brokers.values()):
             for node in nodes:
                 node.start(wait=False)
             for node in nodes:
