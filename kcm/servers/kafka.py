@@ -238,6 +238,7 @@ class KraftController(Node):
             "process.roles": "controller",
             "node.id": self.node_id,
             "listeners": self._quorum.listener_of(self.node_id),
+            **self._quorum.advertised(self.node_id),
         }
 
     def prepare(self) -> list[str]:

@@ -95,6 +95,16 @@ class Quorum:
         """Return the controllers' listener of a voter, as `listeners` names it."""
         return f"CONTROLLER://{HOST}:{self.ports[voter]}"
 
+    def advertised(self, voter: int) -> Properties:
+        """Return what lets a voter advertise the port at which it is reached, if that is not its own.
+
+        Else it tells its own to followers that do not fetch (KafkaRaftClient.buildBeginQuorumEpochRequest), and
+        they fetch past the proxy.
+        """
+        if self.reached_at[voter] == self.ports[voter]:
+            return {}
+        return {"advertised.listeners": f"CONTROLLER://{HOST}:{self.reached_at[voter]}"}
+
     def format(self, supervisor: Supervisor, java: Sequence[str], config: Path, voter: int) -> None:
         """Format a voter's folder, unless that is done; `java` is the command line up to the main class.
 

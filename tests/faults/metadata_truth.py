@@ -50,7 +50,8 @@ class MetadataLogs:
     def __init__(self, log_dirs: Sequence[Path]) -> None:
         self._folders = [each / METADATA_FOLDER for each in log_dirs]
         self._held: list[list[RecordBatch]] = [[] for _ in log_dirs]
-        self._places: list[tuple[Path | None, int]] = [(None, 0) for _ in log_dirs]
+        self._places: list[tuple[Path, int]] = [(Path(), 0) for _ in log_dirs]
+        """Where the last batch of each begins: a voter that has led alone cuts its log, and writes others there."""
         self.committed: list[Batch] = []
 
     def read(self) -> list[Batch]:
@@ -77,21 +78,23 @@ class MetadataLogs:
         segments = sorted(self._folders[voter].glob("*.log"))
         if not segments:
             return
-        if path not in segments or path.stat().st_size < position:  # truncated: read it again
+        data = _behind(path, position) if path in segments else b""
+        if not held or not data.startswith(held[-1].data):  # cut, and perhaps written again
             held.clear()
             path, position = segments[0], 0
+            data = _behind(path, 0)
+        start = len(held[-1].data) if held else 0
         for segment in segments[segments.index(path) :]:
-            start = position if segment == path else 0
-            data = _behind(segment, start)
-            end = 0
-            for batch in split_batches(data):
+            if segment != path:
+                position = start = 0
+                data = _behind(segment, 0)
+            for batch in split_batches(data, start):
                 if held and batch.offset != held[-1].last_offset + 1:
-                    self._places[voter] = (None, 0)  # cut and written again meanwhile
-                    held.clear()
+                    held.clear()  # cut meanwhile: it is read again the next time
                     return
                 held.append(batch)
-                end += len(batch.data)
-            self._places[voter] = (segment, start + end)
+                self._places[voter] = (segment, position + start)
+                start += len(batch.data)
 
 
 def _behind(path: Path, position: int) -> bytes:

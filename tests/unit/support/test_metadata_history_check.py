@@ -111,6 +111,23 @@ EDITS: dict[str, tuple[Edit, str]] = {
 }
 
 
+def test_a_log_that_is_cut_and_written_again_is_read_again(
+    recorded: tuple[list[Path], Truth], tmp_path: Path
+) -> None:
+    """A controller that led alone drops what the quorum never had, and copies what it has: longer or shorter batches."""
+    dirs, _ = recorded
+    voter = tmp_path / "voter"
+    shutil.copytree(dirs[0], voter)
+    logs = MetadataLogs([voter, dirs[1]])
+    alone = len(logs.read())
+    shutil.rmtree(voter)
+    shutil.copytree(dirs[1], voter)
+    whole = MetadataLogs(dirs[1:])
+    whole.read()
+    assert 0 < alone < len(whole.committed)
+    assert logs.read() == whole.committed[alone:]
+
+
 def test_what_a_watcher_publishes_is_what_the_controllers_have(
     recorded: tuple[list[Path], Truth],
 ) -> None:
