@@ -2,16 +2,21 @@
 
 Live is what the exporter reports once everything in ZooKeeper is read, folded, verified and served.
 Then the fold is killed and restarted while a leader moves, and the time until that is shown is
-measured.
+measured, with what the fold itself says of the way there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from bench import machine
 from bench.figures import judged
@@ -19,6 +24,7 @@ from bench.shown import Scraper, leaders_of
 from bench.watched import CLUSTER, znode_cluster
 from bench.znodes import Size, ZnodeCluster
 from kcm.run.pipeline_processes import Pipeline
+from kcm.servers.process import Process
 
 SUMMARY = "cold start to live, and the fold's restart, by partitions (about 15 minutes)"
 
@@ -29,6 +35,9 @@ PARTITIONS = (1_000, 10_000, 100_000, 200_000, 1_000_000)
 READY_DEADLINE_S = 900.0
 SHOWN_DEADLINE_S = 300.0
 POLL_S = 0.02
+LOGGED = {"the fold starts": "imports_s", "the query runs": "session_s"}
+"""What the fold logs on its way, and the stage that ends so."""
+PLANNED, RUN = "queryPlanning", "addBatch"
 NEXT_LEADER = 2
 """A broker that leads nothing before the change."""
 
@@ -78,6 +87,10 @@ def _measure(partitions: int, rounds: int) -> dict[str, Any]:
         "znodes": watched.znodes,
         "live_s": machine.percentile([run["live_s"] for run in runs], 50),
         "again_s": machine.percentile([run["again_s"] for run in runs], 50),
+        "again_stages": {
+            stage: round(machine.percentile([run["again_stages"][stage] for run in runs], 50), 2)
+            for stage in runs[0]["again_stages"]
+        },
         "rounds": runs,
     }
 
@@ -94,16 +107,24 @@ def _run(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> dict[str, An
         for name, process in pipeline.processes.items()
         if process.pid is not None
     }
-    again_s = _again(pipeline, cluster, number)
-    return {"live_s": round(live_s, 2), "again_s": round(again_s, 2), "memory_mib": memory}
+    again_s, stages = _again(pipeline, cluster, number)
+    return {
+        "live_s": round(live_s, 2),
+        "again_s": round(again_s, 2),
+        "again_stages": stages,
+        "memory_mib": memory,
+    }
 
 
-def _again(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> float:
-    """Kill the fold, start it, move a leader; return the time from the start until that was shown."""
+def _again(
+    pipeline: Pipeline, cluster: ZnodeCluster, number: int
+) -> tuple[float, dict[str, float]]:
+    """Kill the fold, start it, move a leader; return the time from the start until that was shown, and its stages."""
     stream = pipeline.processes["stream"]
     stop = threading.Event()
     scraped = Scraper(pipeline.exporter_url, leaders_of(NEXT_LEADER, CLUSTER), stop)
     stream.kill()
+    logged = stream.log_path.stat().st_size
     began = time.time()
     stream.start()
     cluster.move(number)
@@ -115,5 +136,38 @@ def _again(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> float:
         time.sleep(POLL_S)
     stop.set()
     scraped.join()
-    shown = scraped.when_reached(number + 1)
-    return (shown or time.time()) - began
+    shown = scraped.when_reached(number + 1) or time.time()
+    return shown - began, _stages(stream, logged, began, shown)
+
+
+def _stages(stream: Process, logged: int, began: float, shown: float) -> dict[str, float]:
+    """Return the seconds of each stage: until the fold's first line, until its query runs, and then of its first batch."""
+    stages: dict[str, float] = {}
+    before = began
+    with stream.log_path.open("rb") as log:
+        log.seek(logged)
+        lines = [json.loads(line) for line in log if line.startswith(b"{")]
+    for line in lines:
+        if stage := LOGGED.get(line["event"]):
+            at = datetime.fromisoformat(line["timestamp"]).timestamp()
+            stages[stage] = at - before
+            before = at
+    metrics = next(line["metrics"] for line in lines if "metrics" in line)
+    while not (spent := _spent_on_batches(metrics)):
+        time.sleep(POLL_S)
+    stages["planning_s"], stages["batch_s"] = spent[PLANNED], spent[RUN]
+    stages["rest_s"] = shown - before - spent[PLANNED] - spent[RUN]
+    return {stage: round(took_s, 2) for stage, took_s in stages.items()}
+
+
+def _spent_on_batches(metrics: str) -> dict[str, float]:
+    """Return the seconds that the fold has spent on batches, by Spark's stages; empty before it has reported one."""
+    with urllib.request.urlopen(metrics) as answer:  # noqa: S310  # a part that we started
+        families = text_string_to_metric_families(answer.read().decode())
+    return {
+        sample.labels["stage"]: sample.value
+        for family in families
+        if family.name == "kcm_fold_stage_seconds"
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }

@@ -63,12 +63,23 @@ def _storm(result: Result) -> str:
     )
 
 
+STAGES = {
+    "imports_s": "Python and its packages",
+    "session_s": "JVM, session, query",
+    "planning_s": "the first batch's plan",
+    "batch_s": "its run",
+    "rest_s": "its offsets, Kafka, exporter, scrape",
+}
+"""What a fold does until it shows the next change."""
+
+
 def _cold(result: Result) -> str:
     return table(
         (
             "Partitions",
             "Cold start to live",
             "Fold killed and started: next change shown",
+            "Where that time goes",
             "Memory",
         ),
         (
@@ -76,6 +87,10 @@ def _cold(result: Result) -> str:
                 number(size["partitions"]),
                 s(size["live_s"]),
                 s(size["again_s"]),
+                ", ".join(
+                    f"{STAGES[stage]} {s(took_s)}"
+                    for stage, took_s in size.get("again_stages", {}).items()
+                ),
                 ", ".join(
                     f"{part} {mib(size_mib)}"
                     for part, size_mib in size["rounds"][-1]["memory_mib"].items()

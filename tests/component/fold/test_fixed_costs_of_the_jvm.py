@@ -1,4 +1,4 @@
-"""What a batch no longer costs the JVM."""
+"""What a batch no longer costs the JVM, and what is started before the first one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kcm.servers.guard import process_table
 from pipeline.java import find_java
 from pipeline.settings import load
 from streaming.config import StreamSettings
 from streaming.session import Session
 from streaming.workspace import Workspace
+from tests.support.processes import command_lines
+from tests.support.waiting import wait_until
 
 
 class _Jvm(NamedTuple):
@@ -23,6 +26,7 @@ class _Jvm(NamedTuple):
     conf: Any
     listeners: list[str]
     chmod_calls: Path
+    pid: int
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Jvm]:
                 bus = jsc.sc().listenerBus()
                 listeners = [each.getClass().getSimpleName() for each in bus.listeners()]
                 hadoop = jsc.hadoopConfiguration()
-                yield _Jvm(jvm, hadoop, session.spark.conf, listeners, calls)
+                pid = int(jvm.java.lang.ProcessHandle.current().pid())
+                yield _Jvm(jvm, hadoop, session.spark.conf, listeners, calls, pid)
             finally:
                 session.close()
 
@@ -93,3 +98,14 @@ def test_no_listener_keeps_figures_for_pages_that_are_off(running: _Jvm) -> None
     """Others stay, such as the receiver of heartbeats."""
     assert running.listeners
     assert not [name for name in running.listeners if name.endswith("AppStatusListener")]
+
+
+def test_a_python_worker_is_started_without_a_query(running: _Jvm) -> None:
+    """Spark forks it from its daemon, and keeps it for the first batch."""
+
+    def workers() -> list[int]:
+        parents = {pid: parent for pid, parent, _, _ in process_table()}
+        return [pid for pid, parent in parents.items() if parents.get(parent) == running.pid]
+
+    (worker,) = wait_until(workers)
+    assert b"pyspark.daemon" in command_lines()[worker]

@@ -121,6 +121,14 @@ def test_changes_become_views_and_events(
     assert view.as_of.lineage == lineage_on_disk(stream).name
 
 
+def test_the_worker_that_is_started_early_is_of_the_kind_that_the_fold_uses(stream: Stream) -> None:
+    """Spark has one daemon for each environment that workers want: another one would serve the fold's batches."""
+    assert stream.process is not None
+    called = command_lines()
+    below = [called.get(pid, b"") for pid in generation(stream.process.pid, 2)]
+    assert sum(b"pyspark.daemon" in line for line in below) == 1
+
+
 def test_garbage_in_the_log_stops_nothing(stream: Stream, outcome: Outcome) -> None:
     """Messages of others are counted, per cluster where a key names it, and the fold goes on."""
     history = cluster("littered")
