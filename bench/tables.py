@@ -152,8 +152,8 @@ def _peers(result: Result) -> str:
             ],
         ),
         (
-            "the controller is killed: the next is shown after its election",
-            [s(turn["controller_killed"]["shown_s"]) for _, turn in turns],
+            "the controller is killed: the next is shown after its election; each kill",
+            [", ".join(map(s, turn["controller_killed"])) for _, turn in turns],
         ),
         (
             "/controller is deleted: elections shown",
