@@ -32,15 +32,12 @@ from tests.support.histories import small_cluster
 from tests.support.released import Release, release_or_skip
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 CLUSTER = "upgraded"
 ADVISED = ("exporter", "stream", "watcher")
 """The order of docs/storage.md."""
-ORDERS = [
-    pytest.param(order, id=" ".join(order), marks=() if order == ADVISED else pytest.mark.full)
-    for order in permutations(ADVISED)
-]
+ORDERS = [pytest.param(order, id=" ".join(order)) for order in permutations(ADVISED)]
 OURS = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
 """The variables with which a process runs this code, not that of a release."""
 MAX_EVENTS = 1000

@@ -190,6 +190,7 @@ def test_a_certificate_of_ours_is_enough(supervisor: Supervisor, tmp_path: Path)
     cluster.kill()
 
 
+@pytest.mark.full
 def test_scram_logs_in_without_sending_the_password(supervisor: Supervisor, tmp_path: Path) -> None:
     """SCRAM-SHA-256 and -512 against real Kafka, also where sessions end; a wrong password is told in Kafka's own words."""
     login = "org.apache.kafka.common.security"

@@ -169,13 +169,14 @@ def settings_of(
     return KraftSettings(**given | texts | files)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "login",
     [
         pytest.param(MUTUAL_TLS, id="mutual-tls"),
-        pytest.param(PLAIN_LOGIN, id="plain", marks=pytest.mark.full),
-        pytest.param(PLAIN_OVER_TLS, id="plain-over-tls", marks=pytest.mark.full),
-        pytest.param(BEARER, id="oauthbearer", marks=pytest.mark.full),
+        pytest.param(PLAIN_LOGIN, id="plain"),
+        pytest.param(PLAIN_OVER_TLS, id="plain-over-tls"),
+        pytest.param(BEARER, id="oauthbearer"),
     ],
 )
 def test_each_mistake_is_one_line_and_the_right_alone_shows_the_cluster(

@@ -124,9 +124,10 @@ def test_two_observers_release_what_the_controllers_have_on_disk(
         assert each.runner.requests < 40 * len(released)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("release", "is_named"),
-    [pytest.param(KAFKA_3_9, False, marks=pytest.mark.full), (KAFKA_4_4, True)],
+    [(KAFKA_3_9, False), (KAFKA_4_4, True)],
     ids=["3.9", "4.4"],
 )
 def test_a_quorum_that_is_lost_with_its_leader_is_noticed(

@@ -59,7 +59,11 @@ def behind(view: ClusterView) -> dict[int, int]:
     return {each.node: each.ms or 0 for each in lags(view).voters}
 
 
-@pytest.mark.parametrize("release", [KAFKA_3_9, KAFKA_4_4], ids=lambda release: release.version)
+@pytest.mark.parametrize(
+    "release",
+    [pytest.param(KAFKA_3_9, marks=pytest.mark.full), KAFKA_4_4],
+    ids=lambda release: release.version,
+)
 def test_a_killed_voter_is_behind_under_this_leader_and_the_next(
     supervisor: Supervisor, tmp_path: Path, release: Release
 ) -> None:

@@ -378,6 +378,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
 """What the values of a chart change: limits up and down, times, severities, and alerts that are disabled."""
 
 
+@pytest.mark.full
 @NEEDS_HELM
 def test_chart_values_change_the_alerts_and_the_page_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

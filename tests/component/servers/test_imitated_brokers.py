@@ -35,7 +35,11 @@ def records_of(cluster: KraftCluster) -> Iterator[MetadataRecord]:
                 yield from batch.records
 
 
-@pytest.mark.parametrize("release", [KAFKA_3_9, KAFKA_4_4], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "release",
+    [pytest.param(KAFKA_3_9, marks=pytest.mark.full), KAFKA_4_4],
+    ids=lambda each: each.name,
+)
 def test_changes_of_brokers_that_are_imitated_stand_in_the_controllers_log(
     supervisor: Supervisor, tmp_path: Path, release: Release
 ) -> None:

@@ -34,9 +34,10 @@ def create(admin: AdminClient, topic: str, replicas: int) -> None:
         future.result(30)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("release", "dynamic"),
-    [pytest.param(KAFKA_3_9, False, marks=pytest.mark.full), (KAFKA_4_4, True)],
+    [(KAFKA_3_9, False), (KAFKA_4_4, True)],
     ids=["3.9-static", "4.4-dynamic"],
 )
 def test_another_controller_leads_after_a_death_and_a_pause(
@@ -69,6 +70,7 @@ def test_another_controller_leads_after_a_death_and_a_pause(
     assert all(pid is not None and not Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+@pytest.mark.full
 def test_a_node_with_both_roles_keeps_its_topics_over_a_restart(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
@@ -98,6 +100,7 @@ LISTENERS: dict[str, Callable[[Path], ControllerListener]] = {
 }
 
 
+@pytest.mark.full
 @NEEDS_OPENSSL
 @pytest.mark.parametrize("protocol", LISTENERS)
 def test_a_broker_joins_over_a_listener_that_asks_who_it_is(

@@ -89,6 +89,7 @@ class Watched:
         return {problem.alert for problem in problems_of(snapshot, moment, at, THRESHOLDS)}
 
 
+@pytest.mark.full
 def test_denied_paths_are_not_known_until_they_may_be_read_again(
     zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_killed_leader_is_followed_within_its_session_and_a_second(scene: Scen
     scene.check_fold()
 
 
+@pytest.mark.full
 def test_a_leader_whose_main_loop_hangs_is_followed_though_it_lives(scene: Scene) -> None:
     """Its session ends, its own gauge is 0; when the loop turns again it stands by, and its records are ignored."""
     leader, standby = scene.start_leader_and_standby(may_hang=True)
