@@ -99,7 +99,7 @@ class Neighbour:
 
     @property
     def forgotten_at(self) -> int:
-        """When it was last removed by a null that the log still has: its counters begin no earlier."""
+        """When it was last removed by a null that the fold reads and the log still has: its counters begin no earlier."""
         nulls = {each.offset for each in self._log.records if each.value is None}
         return max((at for offset, at in self._taken_out if offset in nulls), default=0)
 
@@ -253,7 +253,9 @@ class Neighbour:
         values = {record.key: record.value for record in views.records}
         own = cluster_key(self.cluster).encode()
         begins = f"{self.cluster}/".encode()
-        self._taken_out.append((self._log.end, self._history.now))
+        # A log that has lost its end may give the null an offset that the fold has read already: then nobody reads it.
+        if self.world.fold.committed.beside <= self._log.end:
+            self._taken_out.append((self._log.end, self._history.now))
         self._append(None)
         for key in sorted(values, key=lambda key: (key != own, key)):
             if key.startswith(begins) and values[key] is not None:
