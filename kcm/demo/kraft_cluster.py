@@ -63,16 +63,16 @@ class KraftStoryCluster(WatchedCluster):
         }
 
     def start(self) -> tuple[str, dict[str, Process]]:
-        """Format the controllers' folders, and start everything."""
-        for node in self.servers.nodes:
-            node.start(wait=False)
+        """Format the controllers' folders, start them, and then the brokers."""
         self.admin.start()
+        self.servers.start_controllers()
+        for broker in self.servers.brokers.values():
+            broker.start(wait=False)
         waiting: dict[str, Process] = {
-            f"{KAFKA} controller {voter}": node for voter, node in self.servers.controllers.items()
+            f"{KAFKA} broker {b}": node for b, node in self.servers.brokers.items()
         }
-        waiting |= {f"{KAFKA} broker {b}": node for b, node in self.servers.brokers.items()}
         waiting["Kafka's admin client"] = self.admin
-        return f"folders of {len(CONTROLLER_IDS)} controllers", waiting
+        return f"{len(CONTROLLER_IDS)} controllers of {KAFKA}", waiting
 
     def check(self) -> None:
         """Raise what ended the reading of the truth, if anything did."""

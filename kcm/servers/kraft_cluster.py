@@ -1,7 +1,7 @@
 """A KRaft cluster on this machine: its controllers and brokers, each to be stopped, killed, paused and started again."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from kcm.servers.jars import Jars
@@ -81,19 +81,25 @@ class KraftCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> Leader:
-        """Start every node that does not run, wait until each serves, and return the leader.
+        """Start every node that does not run, wait until each serves, and return the leader."""
+        self.start_controllers()
+        return self._start(self.brokers.values())
 
-        Brokers start when most controllers follow one leader. A broker that copies the records of the first leader,
-        and has to drop them for those of a second one, forgets for good who the voters are, and so never
-        registers (Kafka 4.4.0, KRaftControlRecordStateMachine.truncateNewEntries).
+    def start_controllers(self) -> Leader:
+        """Start the controllers, and wait until most of them follow one leader: brokers may start then.
+
+        A broker that copies the records of the first leader, and has to drop them for those of a second one, forgets
+        for good who the voters are, and so never registers (Kafka 4.4.0,
+        KRaftControlRecordStateMachine.truncateNewEntries).
         """
-        for nodes in (self.controllers.values(), self.brokers.values()):
-            for node in nodes:
-                node.start(wait=False)
-            for node in nodes:
-                node.wait_ready()
-            leader = self.await_leader(self._is_followed)
-        return leader
+        return self._start(self.controllers.values())
+
+    def _start(self, nodes: Collection[Node]) -> Leader:
+        for node in nodes:
+            node.start(wait=False)
+        for node in nodes:
+            node.wait_ready()
+        return self.await_leader(self._is_followed)
 
     def _is_followed(self, leader: Leader) -> bool:
         """Whether most controllers know this leader."""

@@ -46,13 +46,16 @@ class Outcome:
                 "log_level": 2,
             }
         )
-        self._consumer.assign(
-            [TopicPartition(name, 0, OFFSET_BEGINNING) for name in (names.views, names.events)]
-        )
+        self.read_again()
         self.views: dict[str, FoldView | Deleted] = {}
         self.events: list[EventRecord] = []
         """By rising id, as a reader keeps them: what is not above the highest is a duplicate."""
         self.duplicates = 0
+
+    def read_again(self) -> None:
+        """Read both topics from their beginnings, as a reader does that sees that one was made anew."""
+        topics = (self._names.views, self._names.events)
+        self._consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING) for name in topics])
 
     def close(self) -> None:
         """Leave the broker."""
