@@ -73,9 +73,7 @@ SCENARIOS = {
     "rest": Scenario(rest.SUMMARY, rest.measure, rest.add_options),
     "scaleout": Scenario(scaleout.SUMMARY, scaleout.measure),
     "scrape": Scenario(scrape.SUMMARY, scrape.measure),
-    "spark-shape": Scenario(
-        spark_shape.SUMMARY, spark_shape.measure, spark_shape.add_options, is_published=False
-    ),
+    "spark-shape": Scenario(spark_shape.SUMMARY, spark_shape.measure, spark_shape.add_options),
     "storm": Scenario(storm.SUMMARY, storm.measure, storm.add_options),
     "sweep": Scenario(sweep.SUMMARY, sweep.measure),
     "viewers": Scenario(viewers.SUMMARY, viewers.measure),

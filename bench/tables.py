@@ -318,6 +318,22 @@ def _replay(result: Result) -> str:
     )
 
 
+def _spark_shape(result: Result) -> str:
+    settings = result["settings"]
+    return table(
+        ("Records", "p50", "p99", "at most", "CPU"),
+        (
+            (
+                f"{number(result['records'])}, {number(settings['rate_per_s'])}/s, of {number(settings['partitions'])} partitions",
+                ms(result["p50_ms"]),
+                ms(result["p99_ms"]),
+                ms(result["max_ms"]),
+                ", ".join(f"{part} {used} %" for part, used in result["cpu_percent"].items()),
+            ),
+        ),
+    )
+
+
 TABLES: dict[str, Callable[[Result], str]] = {
     "delay": _delay,
     "delay-batch": _batch,
@@ -327,6 +343,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "commands": _commands,
     "resync": _resync,
     "replay": _replay,
+    "spark-shape": _spark_shape,
     "storm": _storm,
     "cold": _cold,
     "brokers": _brokers,
