@@ -11,20 +11,17 @@ import argparse
 import json
 import threading
 import time
-import urllib.request
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from bench import machine
+from bench.delay import batch_totals
 from bench.figures import judged
 from bench.shown import Scraper, leaders_of
 from bench.watched import CLUSTER, znode_cluster
 from bench.znodes import Size, ZnodeCluster
 from kcm.run.pipeline_processes import Pipeline
-from kcm.servers.process import Process
 
 SUMMARY = "cold start to live, and the fold's restart, by partitions (about 15 minutes)"
 
@@ -137,14 +134,14 @@ def _again(
     stop.set()
     scraped.join()
     shown = scraped.when_reached(number + 1) or time.time()
-    return shown - began, _stages(stream, logged, began, shown)
+    return shown - began, _stages(pipeline, logged, began, shown)
 
 
-def _stages(stream: Process, logged: int, began: float, shown: float) -> dict[str, float]:
+def _stages(pipeline: Pipeline, logged: int, began: float, shown: float) -> dict[str, float]:
     """Return the seconds of each stage: until the fold's first line, until its query runs, and then of its first batch."""
     stages: dict[str, float] = {}
     before = began
-    with stream.log_path.open("rb") as log:
+    with pipeline.processes["stream"].log_path.open("rb") as log:
         log.seek(logged)
         lines = [json.loads(line) for line in log if line.startswith(b"{")]
     for line in lines:
@@ -152,22 +149,8 @@ def _stages(stream: Process, logged: int, began: float, shown: float) -> dict[st
             at = datetime.fromisoformat(line["timestamp"]).timestamp()
             stages[stage] = at - before
             before = at
-    metrics = next(line["metrics"] for line in lines if "metrics" in line)
-    while not (spent := _spent_on_batches(metrics)):
+    while PLANNED not in (spent := batch_totals(pipeline)):  # it has reported no batch yet
         time.sleep(POLL_S)
     stages["planning_s"], stages["batch_s"] = spent[PLANNED], spent[RUN]
     stages["rest_s"] = shown - before - spent[PLANNED] - spent[RUN]
     return {stage: round(took_s, 2) for stage, took_s in stages.items()}
-
-
-def _spent_on_batches(metrics: str) -> dict[str, float]:
-    """Return the seconds that the fold has spent on batches, by Spark's stages; empty before it has reported one."""
-    with urllib.request.urlopen(metrics) as answer:  # noqa: S310  # a part that we started
-        families = text_string_to_metric_families(answer.read().decode())
-    return {
-        sample.labels["stage"]: sample.value
-        for family in families
-        if family.name == "kcm_fold_stage_seconds"
-        for sample in family.samples
-        if sample.name.endswith("_total")
-    }

@@ -137,7 +137,7 @@ class Follower:
 
     def begin(self) -> None:
         """Count batches and processor time from now on."""
-        self._before = _batches(self.pipeline)
+        self._before = batch_totals(self.pipeline)
         self._cpu_before = used(self.pipeline)
 
     def shows(self, count: int) -> bool:
@@ -146,7 +146,7 @@ class Follower:
 
     def finish(self, written: list[tuple[str, float]]) -> dict[str, Any]:
         """Stop reading; return the delays of all but the first changes, and the costs since `begin`."""
-        batch = _batch(self._before, _batches(self.pipeline))
+        batch = _batch(self._before, batch_totals(self.pipeline))
         cpu = cost(self._cpu_before, used(self.pipeline), CHANGES / RATE_PER_S)
         self._stop.set()
         for thread in (self._scraped, self._log, self._sent):
@@ -176,7 +176,7 @@ def follow(cluster: ZnodeCluster, followers: Sequence[Follower]) -> list[dict[st
     return [follower.finish(written) for follower in followers]
 
 
-def _batches(pipeline: Pipeline) -> dict[str, float]:
+def batch_totals(pipeline: Pipeline) -> dict[str, float]:
     """Return the fold's totals over all its batches: their number, and their time by stage."""
     address = "http://{}:{}/metrics".format(*pipeline.listens_at["stream"])
     with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310  # an address of our own
