@@ -73,7 +73,7 @@ def _block(name: str, words: Sequence[str], result: Result) -> str | None:
     if name in OF_ALL:
         return OF_ALL[name](result)
     of, *title = words or [name]
-    scenario = of.partition("-")[0]
+    scenario = of if of in scenarios else of.partition("-")[0]
     if scenario not in scenarios:
         return None
     return (

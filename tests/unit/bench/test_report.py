@@ -29,6 +29,7 @@ def test_every_block_of_the_pages_shows_the_stored_results(stored: dict[str, Any
     for page in report.PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         assert report.with_blocks(text, stored) == text
+        assert not re.findall(r"<!-- bench: .* -->\n<!-- bench end -->", text), "not measured"
     named = re.findall(r"bench: plot (\S+)", (ROOT / "docs" / "performance.md").read_text())
     assert sorted(named) == sorted(PLOTS)
 
