@@ -36,8 +36,11 @@ def asked(cluster: KraftCluster, leader: Leader) -> QuorumSampler:
 
 
 def seen(cluster: KraftCluster, leader: Leader, *, led_ms: int = 3_600_000) -> ClusterView:
-    """Return a view with what the leader says now; it was elected `led_ms` before that."""
-    sample = asked(cluster, leader).sample
+    """Return a view with what the leader says now; it was elected `led_ms` before that.
+
+    A leader whose machine is busy may answer too late, as `ask` allows: it is asked again.
+    """
+    sample = wait_until(lambda: asked(cluster, leader).sample, lambda sample: sample is not None)
     assert sample is not None
     return cluster_view(
         quorum=QuorumView(
