@@ -31,6 +31,7 @@ from web.connections import listen, protocol_class, with_mapped
 from web.guard import RequestGuard
 from web.health import PartHealth
 
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound here: it is how a user says "all"
 _IDLE_S = 5
 _CHECK_FILES_INTERVAL_S = 5
 _STARTUP_TIMEOUT_S = 5.0
@@ -85,6 +86,11 @@ class _Server(uvicorn.Server):
         for connection in left:
             connection.transport.abort()
         await asyncio.sleep(0)  # the loop closes them in its next turn
+
+
+def local_host(host: str) -> str:
+    """Return the address at which this machine reaches a server that listens on `host`."""
+    return _EVERY_ADDRESS.get(host, host)
 
 
 class WebServer:
@@ -142,6 +148,11 @@ class WebServer:
     def url(self) -> str:
         """The server's URL."""
         return f"{self.scheme}://{join_host_port(self.host, self.port)}"
+
+    @property
+    def local_url(self) -> str:
+        """The server's URL on this machine, also where it listens on all addresses."""
+        return f"{self.scheme}://{join_host_port(local_host(self.host), self.port)}"
 
     @property
     def alive(self) -> bool:

@@ -34,6 +34,7 @@ class Exporter(NamedTuple):
     """An exporter that serves."""
 
     url: str
+    """At which this machine reaches it."""
     collector: Collector
     registry: CollectorRegistry
     """What is served as the exporter's own metrics."""
@@ -88,7 +89,7 @@ def serving(
         reader.start()
         try:
             yield Exporter(
-                server.url, collector, metrics.registry, lambda: _check(reader, server, worst)
+                server.local_url, collector, metrics.registry, lambda: _check(reader, server, worst)
             )
         finally:
             reader.close()

@@ -23,6 +23,7 @@ from kcm.servers.supervisor import Supervisor
 from pipeline.java import find_java
 from pipeline.runtime import ENV_PREFIX, UsageError
 from web.config import WebSecurity
+from web.server import local_host
 
 
 class _Part(NamedTuple):
@@ -42,7 +43,6 @@ READY_DEADLINE_S = 240.0
 """On two idle cores everything is up in about 30 s, on busy ones in 120."""
 PART_STOP_DEADLINE_S = 10.0
 """A part ends within a few seconds of SIGTERM; Spark finishes its batch first."""
-_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound here: it is how a user says "all"
 
 
 class Pipeline:
@@ -108,7 +108,7 @@ class Pipeline:
                 self._options[part.port] = str(free_port())
             host = self._options.get(part.host, HOST)
             port = int(self._options[part.port])
-            self.listens_at[name] = (_EVERY_ADDRESS.get(host, host), port)
+            self.listens_at[name] = (local_host(host), port)
         self.processes = {name: self._describe(name, part) for name, part in PARTS.items()}
 
     @property

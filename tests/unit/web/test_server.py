@@ -136,6 +136,9 @@ def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
         assert server.url == f"http://127.0.0.1:{server.port}"
     with serving(host="::1") as server:
         assert server.url == f"http://[::1]:{server.port}"
+    with serving(host="0.0.0.0") as server:  # noqa: S104  # the URL for all addresses is what is tested
+        assert server.url == f"http://0.0.0.0:{server.port}"
+        assert server.local_url == f"http://127.0.0.1:{server.port}"
 
 
 def test_refused_requests_are_counted_by_status() -> None:
