@@ -170,6 +170,12 @@ def zk_chroot(zookeeper: ZooKeeper) -> str:
 @pytest.fixture(scope="session")
 def pipeline_broker(supervisor: Supervisor, jars: Jars) -> KraftBroker:
     """One KRaft broker for the session; tests use topics of their own and leave it running."""
-    server = KraftBroker(supervisor, jars, supervisor.folder / "pipeline-kafka")
+    server = KraftBroker(
+        supervisor,
+        jars,
+        supervisor.folder / "pipeline-kafka",
+        # It is killed once only, and on busy cores its heartbeats may be later than the demo's session lasts.
+        properties={"broker.session.timeout.ms": 6_000},
+    )
     server.start()
     return server

@@ -11,6 +11,9 @@ T = TypeVar("T")
 DEADLINE_S = 60.0
 """No measure of speed: on busy cores, servers and TLS handshakes take many times as long as alone."""
 
+SESSION_MS = 30_000
+"""Of brokers that no test wants fenced: their heartbeats may be seconds late."""
+
 POLL_S = 0.02  # short compared with everything that tests wait for
 MAX_POLL_S = 0.1
 """The pause grows to this in the first seconds, so that polling does not slow down long waits."""
