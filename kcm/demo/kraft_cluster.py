@@ -24,6 +24,7 @@ from pipeline.clock import clock_ms
 
 CONTROLLER_IDS = (3001, 3002, 3003)
 HEARTBEAT_S = 2  # DescribeQuorum is asked with each, and what it says is compared after each step
+SESSION_TIMEOUT_MS = 6000  # shorter ones expire by themselves when seven JVMs are busy
 KAFKA = "Kafka 4.4"
 WAIT_DEADLINE_S = 30.0  # a broker is fenced, and a controller that was started follows, in seconds
 WAIT_POLL_S = 0.1
@@ -42,6 +43,7 @@ class KraftStoryCluster(WatchedCluster):
             controllers=CONTROLLER_IDS,
             brokers=BROKER_IDS,
             dynamic=True,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
             properties={**BROKER_PROPERTIES, "auto.leader.rebalance.enable": "false"},
             name="watched",
         )

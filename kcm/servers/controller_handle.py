@@ -49,14 +49,18 @@ class ControllerHandle:
     def watched_by_all(self) -> bool:
         """Return whether /controller exists and each live broker's session has a watch on it.
 
-        False while a broker starts or stops: its registration may disappear between two requests.
+        False while a broker starts or stops, as its registration may disappear between two requests, and while a
+        busy ZooKeeper does not say.
         """
         registered = self._client.get_children("/brokers/ids")
         paths = [f"/brokers/ids/{broker}" for broker in registered]
         stats = [self._client.exists(path) for path in (_PATH, *paths)]
         if None in stats:
             return False
-        answer = four_letter_word(HOST, self._port, "wchp")
+        try:
+            answer = four_letter_word(HOST, self._port, "wchp")
+        except TimeoutError:
+            return False
         owners = {stat.ephemeralOwner for stat in stats[1:]}
         return owners <= watchers(answer, _PATH)
 

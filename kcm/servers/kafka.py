@@ -8,6 +8,7 @@ listener takes connections, for alone it leads no quorum.
 import socket
 import time
 from abc import abstractmethod
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ EXPIRY_MARGIN_S = 10.0  # ZooKeeper expires sessions at its next tick; a busy on
 EXPIRY_POLL_S = 0.05  # how often to check whether a session has expired
 PIPELINE_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
 READY_DEADLINE_S = 60.0  # three brokers at once on two busy cores take 9 s
-ANSWER_DEADLINE_S = 0.5  # a healthy broker answers within 0.06 s
+CONNECT_DEADLINE_S = 0.5  # it is local: the system takes connections, or refuses them, at once
+ANSWER_DEADLINE_S = 5.0  # a healthy broker answers within 0.06 s, beside JVMs that start later
 QUIET_LIBRDKAFKA: dict[str, Any] = {"log_level": 0, "error_cb": lambda _error: None}
 """Brokers start, hang and die on purpose here, so librdkafka's complaints are dropped."""
 
@@ -53,6 +55,15 @@ SMALL_CLUSTER: Properties = {
     "controlled.shutdown.max.retries": 2,
     "controlled.shutdown.retry.backoff.ms": 1000,
 }
+
+
+def refusal(port: int) -> str | None:
+    """Return None when something here takes connections on a port, else why there is none."""
+    try:
+        socket.create_connection((HOST, port), timeout=CONNECT_DEADLINE_S).close()
+    except OSError as error:
+        return f"{HOST}:{port}: {error}"
+    return None
 
 
 class Node(Server):
@@ -122,12 +133,19 @@ class Broker(Node):
 
     def seen(self) -> str | None:
         """Return None when it serves, else its answer to a metadata request."""
+        return self.lacks({self.broker_id})
+
+    def lacks(self, brokers: Collection[int]) -> str | None:
+        """Return None when its metadata names all these brokers and a controller, else what it answers."""
+        refused = refusal(self.port)
+        if refused is not None:  # a client would wait for the whole deadline
+            return refused
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET_LIBRDKAFKA})
         try:
             answer = client.list_topics(timeout=ANSWER_DEADLINE_S)
         except KafkaException as error:
             return f"{self.bootstrap_servers}: {reason_of(error)}"
-        if self.broker_id in answer.brokers and answer.controller_id >= 0:
+        if answer.brokers.keys() >= set(brokers) and answer.controller_id >= 0:
             return None
         return (
             f"{self.bootstrap_servers} knows brokers {sorted(answer.brokers)} "
@@ -182,7 +200,9 @@ class ZooKeeperModeBroker(Broker):
         while True:
             try:
                 sessions = four_letter_word(host, port, "dump")
-            except OSError:
+            except OSError as error:
+                if isinstance(error, TimeoutError) and time.monotonic() < deadline:
+                    continue  # it is busy: the session may last
                 return  # no ZooKeeper there, or one that does not answer: the broker will report it
             if znode not in sessions.split():
                 return
@@ -249,11 +269,7 @@ class KraftController(Node):
 
     def seen(self) -> str | None:
         """Return None when its listener takes connections, else why it does not."""
-        try:
-            socket.create_connection((HOST, self.port), timeout=ANSWER_DEADLINE_S).close()
-        except OSError as error:
-            return f"{HOST}:{self.port}: {error}"
-        return None
+        return refusal(self.port)
 
 
 class KraftModeBroker(Broker):

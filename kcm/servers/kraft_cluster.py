@@ -38,7 +38,8 @@ class KraftCluster:
         )
         shared = {
             "broker.session.timeout.ms": session_timeout_ms,
-            "broker.heartbeat.interval.ms": session_timeout_ms // 4,  # controllers compare the two
+            # Controllers compare the two; a broker that starts is asked for several heartbeats.
+            "broker.heartbeat.interval.ms": min(session_timeout_ms, SESSION_MS) // 4,
             **(properties or {}),
         }
         self.brokers = {
@@ -81,9 +82,21 @@ class KraftCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> Leader:
-        """Start every node that does not run, wait until each serves, and return the leader."""
+        """Start every node that does not run, wait until each serves and each broker names all, and return the leader.
+
+        librdkafka drops a broker that one answer to a metadata request lacks, with what it was just asked.
+        Raises UnreachableError when a broker's metadata does not name all others in time.
+        """
         self.start_controllers()
-        return self._start(self.brokers.values())
+        leader = self._start(self.brokers.values())
+        deadline = time.monotonic() + READY_DEADLINE_S
+        for broker in self.brokers.values() if len(self.brokers) > 1 else ():
+            while (lacks := broker.lacks(self.brokers)) is not None:
+                broker.check()
+                if time.monotonic() >= deadline:
+                    raise broker.not_ready(broker.name, READY_DEADLINE_S, lacks)
+                time.sleep(_POLL_S)
+        return leader
 
     def start_controllers(self) -> Leader:
         """Start the controllers, and wait until most of them follow one leader: brokers may start then.

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kcm.servers.controller_handle import watchers
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kcm.servers import controller_handle
+from kcm.servers.controller_handle import ControllerHandle, watchers
 
 
 def test_watches_are_read_by_their_path() -> None:
@@ -12,3 +18,21 @@ def test_watches_are_read_by_their_path() -> None:
     assert watchers("/controller\n/b\n\t0x10\n", "/controller") == set()
     answer = "/controller\n\t0x100000abc0001\n\n/controller\n\t0x2\n"
     assert watchers(answer, "/controller") == {0x100000ABC0001, 2}
+
+
+def test_a_busy_zookeeper_is_asked_again_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is late says of nobody that it watches, and ends no wait."""
+    client: Any = SimpleNamespace(
+        get_children=lambda _path: ["1"], exists=lambda _path: SimpleNamespace(ephemeralOwner=0x10)
+    )
+    answers: list[str | OSError] = [TimeoutError("late"), "/controller\n\t0x10\n"]
+
+    def answered(*_asked: object) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(controller_handle, "four_letter_word", answered)
+    handle = ControllerHandle(client, 2181)
+    assert [handle.watched_by_all(), handle.watched_by_all()] == [False, True]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from kcm.servers import kafka
 from kcm.servers.jars import Jars
-from kcm.servers.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.servers.quorum import random_id
 from kcm.servers.supervisor import Supervisor
 
@@ -29,3 +32,31 @@ def test_ids_have_kafkas_form() -> None:
     ids = {random_id() for _ in range(2000)}
     assert len(ids) == 2000
     assert all(re.fullmatch(r"[\w][\w-]{21}", each) for each in ids)
+
+
+def test_a_busy_zookeeper_is_asked_again_whether_a_session_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is started while its last session lasts ends at once: no answer in time is not the end of it."""
+    answers: list[str | OSError] = [TimeoutError("late"), "0x10:\n\t/brokers/ids/1", "none"]
+
+    def answered(*_asked: object) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(kafka, "four_letter_word", answered)
+    broker = ZooKeeperModeBroker(
+        1,
+        Supervisor(tmp_path),
+        JARS,
+        tmp_path,
+        zookeeper_connect="localhost:2181",
+        session_timeout_ms=4_000,
+    )
+    broker._await_expiry()
+    assert answers == []
+    answers.append(ConnectionRefusedError("nobody is there"))
+    broker._await_expiry()
+    assert answers == []
