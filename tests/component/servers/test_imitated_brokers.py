@@ -50,6 +50,7 @@ def test_changes_of_brokers_that_are_imitated_stand_in_the_controllers_log(
         tmp_path,
         controllers=(3001,),
         brokers=(),
+        session_timeout_ms=9_000,  # one thread sends the heartbeats of all three, of whom one is fenced
         name=f"imitated-{release.name}",
     )
     cluster.start()

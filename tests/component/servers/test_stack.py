@@ -19,7 +19,7 @@ from kcm.servers.prometheus import Prometheus
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, EnvironmentProblemError
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 def test_every_pinned_jar_is_there(jars: Jars) -> None:
@@ -55,20 +55,20 @@ def test_the_pipeline_broker_keeps_topics_over_a_crash(
     broker.start()
     config: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.bootstrap_servers}
     admin = AdminClient(config)
-    cluster_id = admin.list_topics(timeout=10).cluster_id
-    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(10)
+    cluster_id = admin.list_topics(timeout=DEADLINE_S).cluster_id
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(DEADLINE_S)
     value = bytes(8 << 20)
     producer = Producer({**config, "message.max.bytes": 9 << 20})
     producer.produce("kept", value)
-    assert producer.flush(10) == 0
+    assert producer.flush(DEADLINE_S) == 0
     broker.kill()
     broker.start()
-    found = AdminClient(config).list_topics(timeout=10)
+    found = AdminClient(config).list_topics(timeout=DEADLINE_S)
     assert found.cluster_id == cluster_id
     assert set(found.topics) == {"kept"}
     consumer = Consumer({**config, "group.id": "test", "enable.auto.commit": False})
     consumer.assign([TopicPartition("kept", 0, 0)])
-    message = consumer.poll(10)
+    message = consumer.poll(DEADLINE_S)
     assert message is not None
     assert message.value() == value
     consumer.close()
@@ -78,8 +78,10 @@ def test_the_pipeline_broker_keeps_topics_over_a_crash(
 def test_the_pipeline_broker_creates_no_topic_by_itself(pipeline_broker: KraftBroker) -> None:
     """Asking for a topic that does not exist does not make it."""
     admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
-    assert admin.list_topics("never-made", timeout=10).topics["never-made"].error is not None
-    assert "never-made" not in admin.list_topics(timeout=10).topics
+    assert (
+        admin.list_topics("never-made", timeout=DEADLINE_S).topics["never-made"].error is not None
+    )
+    assert "never-made" not in admin.list_topics(timeout=DEADLINE_S).topics
 
 
 def test_a_broker_that_fails_shows_why(supervisor: Supervisor, jars: Jars, tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_prometheus_scrapes_its_targets(supervisor: Supervisor, tmp_path: Path) 
 
     def value_of(query: str) -> str | None:
         url = f"{server.url}/api/v1/query?query={urllib.parse.quote(query)}"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
             result = json.load(answer)["data"]["result"]
         return result[0]["value"][1] if result else None
 
