@@ -21,10 +21,10 @@ from kcm.run import look as look_module
 from kcm.run.look import Look
 from pipeline.stop_signal import StopSignal
 from tests.support.looked import NotedTopics
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 CLUSTER = "looked"
-STOPPED_S = 20.0
+STOPPED_S = DEADLINE_S
 
 
 class Command:
@@ -72,7 +72,8 @@ class Command:
 
     def status(self) -> str:
         """Return the status of the figures, as the API gives it."""
-        answer = httpx.get(f"{self.url}/api/v1/clusters/{CLUSTER}", trust_env=False)
+        url = f"{self.url}/api/v1/clusters/{CLUSTER}"
+        answer = httpx.get(url, trust_env=False, timeout=DEADLINE_S)
         return str(answer.json()["completeness"]["status"])
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:

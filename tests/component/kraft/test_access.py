@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from controller_model.kafka.metadata_records import BROKER_RESOURCE, UNCLEAN, Config, LeaderChange
+from controller_model.kafka.metadata_records import BROKER_RESOURCE, UNCLEAN, Config
 from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.quorum import ControllerListener
@@ -32,13 +32,14 @@ from kraft_source.wire.errors import RefusedError
 from kraft_source.wire.messages import ControllerEndpoint
 from kraft_source.wire.sasl import Credentials
 from pipeline.runtime import UnreachableError
-from tests.component.kraft.watched_quorum import Watching, batches_on_disk
+from tests.component.kraft.watched_quorum import LATE, Watching, batches_on_disk
 from tests.support.certificates import NEEDS_OPENSSL, make_certificate
 from tests.support.kraft_listeners import NODES, NODES_PASSWORD, mutual_tls, sasl_plain
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, SESSION_MS, wait_until
 
+connect = partial(ControllerConnection, timeout_s=DEADLINE_S)
 WATCHER = Credentials("PLAIN", "watcher", "of-the-watcher")
 SCRAM = "SCRAM-SHA-512"
 
@@ -59,6 +60,7 @@ def cluster_of(
         brokers=(1,),
         listener=listener,
         format_arguments=format_arguments,
+        session_timeout_ms=SESSION_MS,
         name=name,
     )
     cluster.start()
@@ -79,7 +81,7 @@ def plant_secrets(admin: AdminClient) -> None:
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     alice = UserScramCredentialUpsertion(PLANTED[2], scram, b"secret")
     for future in admin.alter_user_scram_credentials([alice]).values():
-        future.result(30)
+        future.result(DEADLINE_S)
     for name, value in (
         ("listener.name.plaintext.ssl.keystore.password", PLANTED[0]),
         (UNCLEAN, "true"),
@@ -87,17 +89,14 @@ def plant_secrets(admin: AdminClient) -> None:
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
         for future in admin.incremental_alter_configs([broker]).values():
-            future.result(30)
+            future.result(DEADLINE_S)
 
 
-def elections(watching: Watching) -> list[LeaderChange]:
-    """Return the elections that were released."""
-    return [
-        record
-        for batch in watching.batches
-        for _, record in batch.records
-        if isinstance(record, LeaderChange)
-    ]
+def problem_of(watching: Watching) -> str:
+    """Wait for a problem, and return it; a controller on busy cores may be late first."""
+    return wait_until(
+        lambda: watching.observer.status.problem, lambda text: bool(text) and LATE not in text
+    )
 
 
 @pytest.fixture
@@ -113,22 +112,22 @@ def test_each_way_of_being_refused_is_one_line(asking: KraftCluster) -> None:
     """Login, rights, cluster and address: what is wrong, where, and what to do; then the right alone is enough."""
     there, cluster_id = endpoint(asking), asking.quorum.cluster_id
     with pytest.raises(RefusedError, match="does not accept our SASL PLAIN credentials: Auth"):
-        ControllerConnection(there, Access(credentials=Credentials("PLAIN", "watcher", "no")))
+        connect(there, Access(credentials=Credentials("PLAIN", "watcher", "no")))
     with pytest.raises(RefusedError, match=f"does not offer SASL {SCRAM}: it offers PLAIN"):
-        ControllerConnection(there, Access(credentials=Credentials(SCRAM, "watcher", "no")))
+        connect(there, Access(credentials=Credentials(SCRAM, "watcher", "no")))
     with pytest.raises(UnreachableError, match="its listener asks for SASL"):
-        ControllerConnection(there, Access()).call("DescribeQuorum", {"topics": []})
+        connect(there, Access()).call("DescribeQuorum", {"topics": []}, timeout_s=DEADLINE_S)
     with pytest.raises(UnreachableError, match="may speak no TLS"):
-        ControllerConnection(there, Access(tls=Tls()))
+        connect(there, Access(tls=Tls()))
     broker = ControllerEndpoint(HOST, asking.brokers[1].port)
     with pytest.raises(RefusedError, match="is a broker's listener, which does not serve"):
-        ControllerConnection(broker, Access())
+        connect(broker, Access())
     with pytest.raises(UnreachableError, match="Connection refused"):
-        ControllerConnection(ControllerEndpoint(HOST, free_port()), Access())
+        connect(ControllerEndpoint(HOST, free_port()), Access())
 
     access = Access(cluster_id, credentials=WATCHER)
     with Watching(asking, access) as watching:
-        problem = wait_until(lambda: watching.observer.status.problem)
+        problem = problem_of(watching)
         assert f"the controller at {there} does not let us read the metadata log" in problem
         assert "needs CLUSTER_ACTION on Cluster" in problem
         assert "may also register brokers" in problem
@@ -138,9 +137,9 @@ def test_each_way_of_being_refused_is_one_line(asking: KraftCluster) -> None:
             *("*", AclOperation.CLUSTER_ACTION, AclPermissionType.ALLOW),
         )
         for future in admin.create_acls([right]).values():
-            future.result(30)
-        wait_until(lambda: elections(watching))
-        assert watching.observer.status.problem == ""
+            future.result(DEADLINE_S)
+        wait_until(lambda: watching.elected)
+        wait_until(lambda: watching.observer.status.problem == "")
         plant_secrets(admin)
         wait_until(
             lambda: [
@@ -158,13 +157,13 @@ def test_each_way_of_being_refused_is_one_line(asking: KraftCluster) -> None:
         assert secret.encode() in log
         assert secret not in shown
     with Watching(asking, Access("another-cluster", credentials=WATCHER)) as watching:
-        problem = wait_until(lambda: watching.observer.status.problem)
+        problem = problem_of(watching)
         assert problem.startswith(f"the controller at {there} belongs to another cluster than")
         assert watching.released == []
     with Watching(
         asking, Access(None, credentials=Credentials("PLAIN", NODES, NODES_PASSWORD))
     ) as w:
-        wait_until(lambda: elections(w))
+        wait_until(lambda: w.elected)
 
 
 @NEEDS_OPENSSL
@@ -174,19 +173,18 @@ def test_a_certificate_of_ours_is_enough(supervisor: Supervisor, tmp_path: Path)
     there = endpoint(cluster)
     ca, certificate, key = (tmp_path / name for name in ("ca.pem", "nodes.pem", "nodes.key"))
     with pytest.raises(RefusedError, match=r"certificate is not accepted .*: name the CA"):
-        ControllerConnection(there, Access(tls=Tls()))
+        connect(there, Access(tls=Tls()))
     with pytest.raises(UnreachableError, match="ask for a certificate of ours"):
-        ControllerConnection(there, Access(tls=Tls(ca)))
+        connect(there, Access(tls=Tls(ca)))
     with pytest.raises(UnreachableError, match=r"speaks TLS|closed the connection"):
-        ControllerConnection(there, Access())
+        connect(there, Access())
     ours = Access(cluster.quorum.cluster_id, Tls(ca, certificate, key))
     with Watching(cluster, ours) as watching:
-        wait_until(lambda: elections(watching))
+        wait_until(lambda: watching.elected)
     make_certificate(tmp_path, "stranger", HOST)
     stranger = Tls(ca, tmp_path / "stranger.pem", tmp_path / "stranger.key")
     with Watching(cluster, Access(tls=stranger)) as watching:
-        problem = wait_until(lambda: watching.observer.status.problem)
-        assert "needs CLUSTER_ACTION on Cluster" in problem
+        assert "needs CLUSTER_ACTION on Cluster" in problem_of(watching)
     cluster.kill()
 
 
@@ -202,7 +200,7 @@ def test_scram_logs_in_without_sending_the_password(supervisor: Supervisor, tmp_
         {
             "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
             "sasl.mechanism.controller.protocol": SCRAM,
-            "connections.max.reauth.ms": 2_000,
+            "connections.max.reauth.ms": 5_000,
             "listener.name.controller.scram-sha-256.sasl.jaas.config": jaas,
             "listener.name.controller.scram-sha-512.sasl.jaas.config": jaas,
         },
@@ -219,11 +217,11 @@ def test_scram_logs_in_without_sending_the_password(supervisor: Supervisor, tmp_
             Credentials(mechanism, "watcher", each) for each in ("of-the-watcher", "no")
         )
         with Watching(cluster, Access(cluster.quorum.cluster_id, credentials=right)) as watching:
-            wait_until(partial(elections, watching))
-            # Sessions end after 2 s: new ones are made before, and the log goes on.
-            wait_until(partial(getattr, watching.runner, "connections"), lambda made: made > 3)
+            wait_until(partial(getattr, watching, "elected"))
+            # Sessions end after 5 s: new ones are made a second before, and the log goes on.
+            wait_until(partial(getattr, watching.runner, "connections"), lambda made: made > 2)
             assert watching.runner.connection_failures == 0
             assert watching.observer.status.problem == ""
         with pytest.raises(RefusedError, match=f"does not accept our SASL {mechanism} credentials"):
-            ControllerConnection(endpoint(cluster), Access(credentials=wrong))
+            connect(endpoint(cluster), Access(credentials=wrong))
     cluster.kill()

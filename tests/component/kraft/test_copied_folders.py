@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from controller_model.records.metadata_log import MetadataSlice
 from kcm.servers.kafka import QUIET_LIBRDKAFKA, Node
@@ -19,7 +19,8 @@ from kraft_source.proof import CommitProof
 from kraft_source.slices import Made
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_3_9
-from tests.support.waiting import wait_until
+from tests.support.topic_changes import create_topic
+from tests.support.waiting import SESSION_MS, wait_until
 
 ROUNDS = 3
 Values = dict[int, object]
@@ -64,6 +65,7 @@ def test_what_is_proven_of_any_copy_is_in_the_log_of_every_node_at_the_end(
         nodes_jars(KAFKA_3_9),
         tmp_path / "cluster",
         brokers=(1,),
+        session_timeout_ms=SESSION_MS,
         name="copied",
         properties={"metadata.log.max.record.bytes.between.snapshots": 20_000},
     )
@@ -78,7 +80,7 @@ def test_what_is_proven_of_any_copy_is_in_the_log_of_every_node_at_the_end(
             copies[f"{when} {node.name}"] = copied(node, into)
 
     for number in range(ROUNDS):
-        admin.create_topics([NewTopic(f"t{number}", 5, 1)])[f"t{number}"].result(30)
+        create_topic(admin, f"t{number}", 5)
         copy_all(f"{number} led by {leader.id}")
         led = cluster.controllers[leader.id]
         followers = [node for node in cluster.controllers.values() if node is not led]
@@ -88,7 +90,8 @@ def test_what_is_proven_of_any_copy_is_in_the_log_of_every_node_at_the_end(
         leader = next_leader(cluster, leader)
         copy_all(f"{number} then led by {leader.id}")
         led.start()
-    admin.create_topics([NewTopic("last", 1, 1)])["last"].result(30)
+    create_topic(admin, "last")
+    leader = cluster.await_leader()  # it has all that was ever committed
     cluster.kill()
     _, final = copied(cluster.controllers[leader.id], _new(tmp_path / "final"))
     for name, (proof, values) in copies.items():

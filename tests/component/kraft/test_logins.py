@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
+from confluent_kafka.admin import AclOperation, AdminClient
 
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.kraft_cluster import KraftCluster
@@ -30,7 +30,8 @@ from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certi
 from tests.support.kraft_listeners import mutual_tls, sasl_plain, sasl_unsecured_bearer
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4
-from tests.support.waiting import wait_until
+from tests.support.topic_changes import create_topic
+from tests.support.waiting import SESSION_MS, wait_until
 
 pytestmark = [NEEDS_OPENSSL, pytest.mark.usefixtures("no_settings_of_the_machine")]
 
@@ -190,6 +191,7 @@ def test_each_mistake_is_one_line_and_the_right_alone_shows_the_cluster(
         controllers=(3001,),
         brokers=(1,),
         listener=login.listener(tmp_path),
+        session_timeout_ms=SESSION_MS,
         name=f"login-{uuid.uuid4().hex[:8]}",
     )
     cluster.start()
@@ -205,8 +207,7 @@ def test_each_mistake_is_one_line_and_the_right_alone_shows_the_cluster(
 
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     grant(admin, login.principal, AclOperation.CLUSTER_ACTION)
-    for future in admin.create_topics([NewTopic("orders", 3, 1)]).values():
-        future.result(60)
+    create_topic(admin, "orders", 3)
     # The controller applies a right some moments later: this watcher tries again.
     patient = settings.model_copy(update={"fail_fast": False})
     watcher = WatcherProcess(patient, tmp_path / "watcher.log", module="kraft_source")

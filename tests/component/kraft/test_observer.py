@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
-from controller_model.kafka.metadata_records import LeaderChange, Topic
+from controller_model.kafka.metadata_records import Topic
 from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.ports import HOST
 from kcm.servers.quorum import METADATA_FOLDER
@@ -25,25 +25,28 @@ from kraft_source.wire.records import Record, decode
 from tests.component.kraft.watched_quorum import Watching, batches_on_disk
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_3_9, KAFKA_4_4, Release
-from tests.support.waiting import wait_until
+from tests.support.topic_changes import create_topic
+from tests.support.waiting import DEADLINE_S, SESSION_MS, wait_until
 
 
-def create(admin: AdminClient, topic: str) -> None:
-    """Create a topic of three partitions."""
-    for future in admin.create_topics([NewTopic(topic, 3, 1)]).values():
-        future.result(60)
+def replicas(cluster: KraftCluster) -> set[int]:
+    """Return all replicas of the metadata log that the leader knows: voters, and observers that fetch from it.
 
-
-def replicas(cluster: KraftCluster, leader: int) -> set[int]:
-    """Return all replicas of the metadata log that the leader knows: voters, and observers that fetch from it."""
-    connection = ControllerConnection(
-        ControllerEndpoint(HOST, cluster.quorum.ports[leader]), Access()
-    )
+    Empty when whoever led does not lead any more.
+    """
+    endpoint = ControllerEndpoint(HOST, cluster.quorum.ports[cluster.await_leader().id])
+    connection = ControllerConnection(endpoint, Access(), timeout_s=DEADLINE_S)
     partition = {"topic_name": TOPIC, "partitions": [{"partition_index": 0}]}
-    answer = connection.call("DescribeQuorum", {"topics": [partition]})
+    answer = connection.call("DescribeQuorum", {"topics": [partition]}, timeout_s=DEADLINE_S)
     connection.close()
     quorum = answer["topics"][0]["partitions"][0]
     return {each["replica_id"] for each in (*quorum["current_voters"], *quorum["observers"])}
+
+
+def end_of(cluster: KraftCluster, voter: int) -> int:
+    """Return the offset of the last record in a controller's file."""
+    log_dir = cluster.controllers[voter].log_dir
+    return max(batch.last_offset for batch in batches_on_disk(log_dir))
 
 
 def names(watching: Watching) -> list[str]:
@@ -67,46 +70,63 @@ def test_two_observers_release_what_the_controllers_have_on_disk(
 ) -> None:
     """A leader killed, records that lose their leader before they are committed, a leader paused: no difference, no hole."""
     cluster = KraftCluster(
-        supervisor, nodes_jars(release), tmp_path, brokers=(1,), dynamic=dynamic, name="observed"
+        supervisor,
+        nodes_jars(release),
+        tmp_path,
+        brokers=(1,),
+        dynamic=dynamic,
+        session_timeout_ms=SESSION_MS,
+        # A leader without followers resigns after 1.5 times this (LeaderState.timeUntilCheckQuorumExpires).
+        properties={"controller.quorum.fetch.timeout.ms": 4_000},
+        name=f"observed-{release.version}",
     )
-    first = cluster.start()
+    cluster.start()
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     with Watching(cluster) as one, Watching(cluster) as two:
-        create(admin, "under-the-first")
+        create_topic(admin, "under-the-first", 3)
+        first = one.await_leader(cluster)
         cluster.controllers[first.id].kill()
-        second = cluster.await_leader(lambda leader: leader.epoch > first.epoch)
-        create(admin, "under-the-second")
+        second = one.await_leader(cluster, after=first)
+        create_topic(admin, "under-the-second", 3)
         cluster.controllers[first.id].start()
 
         # Without its followers a leader goes on appending; what it appends then is never committed.
-        followers = [node for voter, node in cluster.controllers.items() if voter != second.id]
-        for node in followers:
-            node.pause()
-        held = one.observer._log
-        wait_until(lambda: len(held._held), lambda count: count > 1)
+        second = one.await_leader(cluster, after=first)
+        followers = [voter for voter in cluster.controllers if voter != second.id]
+        for voter in followers:
+            cluster.controllers[voter].pause()
+        # The answers that they wait for have one or two more records: they read them when they go on.
+        copied = max(end_of(cluster, voter) for voter in followers) + 2
+        wait_until(lambda: one.observer._log.end.end_offset, lambda end: end > copied + 1)
         cluster.controllers[second.id].pause()
-        for node in followers:
-            node.resume()
-        third = cluster.await_leader(lambda leader: leader.epoch > second.epoch)
+        for voter in followers:
+            cluster.controllers[voter].resume()
+        cluster.await_leader(lambda leader: leader.epoch > second.epoch)
         cluster.controllers[second.id].resume()
-        create(admin, "under-the-third")
+        third = one.await_leader(cluster, after=second)
+        create_topic(admin, "under-the-third", 3)
         for each in (one, two):
             wait_until(partial(names, each), lambda found: "under-the-third" in found)
-            status = each.observer.status
+            status = wait_until(
+                partial(getattr, each.observer, "status"),
+                lambda now: (now.no_leader_since, now.unreachable_since) == (None, None),
+            )
             assert status.leader is not None
-            assert (status.no_leader_since, status.unreachable_since) == (None, None)
-        assert replicas(cluster, third.id) == {1, *cluster.controllers}, "an observer is listed"
+        listed = wait_until(
+            lambda: replicas(cluster), lambda seen: seen >= {1, *cluster.controllers}
+        )
+        assert listed == {1, *cluster.controllers}, "an observer is listed"
     assert one.divergences > 0
+    for each in (one, two):
+        each.await_copies(cluster)
     cluster.kill()
 
     assert names(one) == names(two) == ["under-the-first", "under-the-second", "under-the-third"]
-    elected = [
-        (record.leader_id, record.epoch)
-        for batch in one.batches
-        for _, record in batch.records
-        if isinstance(record, LeaderChange)
+    assert [each for each in one.elected if each in {first, second, third}] == [
+        first,
+        second,
+        third,
     ]
-    assert {first, second, third} <= set(elected)
     for each in (one, two):
         released = each.batches
         assert [batch.offset for batch in released] == [
@@ -135,10 +155,10 @@ def test_a_quorum_that_is_lost_with_its_leader_is_noticed(
 ) -> None:
     """The survivor says that nobody leads, or, from Kafka 4.0 on, names a dead leader, which is told as silent until another is elected."""
     cluster = KraftCluster(supervisor, nodes_jars(release), tmp_path, brokers=(), name="lost")
-    led = cluster.start()
-    lost = [led.id, next(voter for voter in cluster.controllers if voter != led.id)]
+    cluster.start()
     with Watching(cluster) as watching:
-        wait_until(lambda: watching.observer.status.answered_at)
+        led = watching.await_leader(cluster)
+        lost = [led.id, next(voter for voter in cluster.controllers if voter != led.id)]
         for voter in lost:
             cluster.controllers[voter].kill()
         wait_until(lambda: watching.observer.status.leader_silent_since or not is_named)
@@ -150,10 +170,12 @@ def test_a_quorum_that_is_lost_with_its_leader_is_noticed(
             cluster.controllers[voter].start()
         wait_until(
             lambda: watching.observer.status,
-            lambda now: now.answered_at is not None and now.answered_at > (status.answered_at or 0),
+            lambda now: (
+                now.answered_at is not None
+                and now.answered_at > (status.answered_at or 0)
+                and (now.no_leader_since, now.leader_silent_since) == (None, None)
+            ),
         )
-        status = watching.observer.status
-        assert (status.no_leader_since, status.leader_silent_since) == (None, None)
     cluster.kill()
 
 
@@ -166,6 +188,7 @@ def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path
         controllers=(3001,),
         brokers=(1,),
         properties={"metadata.log.max.record.bytes.between.snapshots": 2_000},
+        session_timeout_ms=SESSION_MS,
         name="snapshots",
     )
     cluster.start()
@@ -173,7 +196,7 @@ def test_a_late_observer_begins_with_a_snapshot(supervisor: Supervisor, tmp_path
     topics = [f"topic-{number}" for number in range(30)]
     with Watching(cluster) as early:
         for topic in topics:
-            create(admin, topic)
+            create_topic(admin, topic, 3)
         folder = cluster.controllers[3001].log_dir / METADATA_FOLDER
         wait_until(lambda: [*folder.glob("*.checkpoint")], lambda found: len(found) > 1)
         with Watching(cluster) as late:

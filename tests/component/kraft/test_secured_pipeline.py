@@ -46,13 +46,13 @@ from kraft_source.wire.schema import Field, Message
 from kraft_source.wire.schemas import MESSAGES
 from tests.component.commands.test_doctor import Findings
 from tests.component.commands.test_up import running
-from tests.component.kraft.watched_quorum import batches_on_disk
+from tests.component.kraft.watched_quorum import LATE, batches_on_disk
 from tests.component.watcher.watcher_process import WatcherProcess
 from tests.support.certificates import NEEDS_OPENSSL, make_authority
 from tests.support.kraft_listeners import NODES, NODES_PASSWORD, scram_over_tls
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, SESSION_MS, wait_until
 
 pytestmark = [
     NEEDS_OPENSSL,
@@ -83,6 +83,7 @@ def cluster(supervisor: Supervisor, tmp_path: Path) -> Iterator[KraftCluster]:
         listener=listener,
         format_arguments=users,
         properties={"delegation.token.secret.key": "of-the-tokens"},
+        session_timeout_ms=SESSION_MS,
         name="secured",
     )
     cluster.start()
@@ -131,7 +132,12 @@ def options_of(settings: KraftSettings, folder: Path) -> list[str]:
 
 
 def refused(settings: KraftSettings, log_path: Path) -> str:
-    """Return the last line of a watcher that is refused: it ends with the code of a server that cannot be reached."""
+    """Return the last line of a watcher that is refused; a controller on busy cores may be late first."""
+    return wait_until(lambda: _last_line(settings, log_path), lambda line: LATE not in line)
+
+
+def _last_line(settings: KraftSettings, log_path: Path) -> str:
+    """Run a watcher to its end, with the code of a server that cannot be reached."""
     process = WatcherProcess(settings, log_path, module="kraft_source")
     assert wait_until(lambda: process.exit_code, lambda code: code is not None) == 3, (
         log_path.read_text()
@@ -149,7 +155,7 @@ def grant(admin: AdminClient, principal: str, operation: AclOperation) -> None:
         *("*", operation, AclPermissionType.ALLOW),
     )
     for future in admin.create_acls([right]).values():
-        future.result(30)
+        future.result(DEADLINE_S)
 
 
 TOKEN_REQUEST = Message(38, (3, 3), 2, (
@@ -180,7 +186,7 @@ def create_token(
     monkeypatch.setitem(MESSAGES, "CreateDelegationTokenResponse", TOKEN_RESPONSE)
     access = Access(None, Tls(ca), Credentials("SCRAM-SHA-512", NODES, NODES_PASSWORD))
     endpoint = ControllerEndpoint(HOST, cluster.quorum.ports[3001])
-    with closing(ControllerConnection(endpoint, access)) as connection:
+    with closing(ControllerConnection(endpoint, access, timeout_s=DEADLINE_S)) as connection:
         connection.versions["CreateDelegationToken"] = 3
         owner = {"owner_principal_type": None, "owner_principal_name": None}
         token = connection.call(
@@ -198,7 +204,7 @@ def plant(admin: AdminClient, token: dict[str, Any]) -> dict[str, bytes]:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     upsertion = UserScramCredentialUpsertion(ALICE, info, ALICE_PASSWORD, SALT)
     for future in admin.alter_user_scram_credentials([upsertion]).values():
-        future.result(30)
+        future.result(DEADLINE_S)
     grant(admin, GRANTED_TO, AclOperation.ALTER)
     entry = ConfigEntry(
         "listener.name.plaintext.ssl.keystore.password",
@@ -207,9 +213,9 @@ def plant(admin: AdminClient, token: dict[str, Any]) -> dict[str, bytes]:
     )
     broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
     for future in admin.incremental_alter_configs([broker]).values():
-        future.result(30)
+        future.result(DEADLINE_S)
     for future in admin.create_topics([NewTopic("after-the-secrets", 3, 1)]).values():
-        future.result(30)
+        future.result(DEADLINE_S)
     salted = hashlib.pbkdf2_hmac("sha256", ALICE_PASSWORD, SALT, 4096)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     return {
@@ -240,7 +246,7 @@ def topics_bytes(settings: KraftSettings) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for kind in ("changes", "views", "events"):
         topic = f"{settings.topic_prefix}.{kind}"
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S)
         consumer.assign([TopicPartition(topic, 0, 0)])
         parts: list[bytes] = []
         while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
@@ -267,7 +273,7 @@ def served_bytes(url: str) -> dict[str, bytes]:
     found = {}
     for path in paths:
         params = needs.get(path.rpartition("/")[2])
-        answer = httpx.get(f"{url}{path}", params=params, follow_redirects=True, timeout=30)
+        answer = httpx.get(f"{url}{path}", params=params, follow_redirects=True, timeout=DEADLINE_S)
         is_asked = path.startswith(CLUSTER.replace("{name}", "up"))
         assert answer.status_code == 200 or (is_asked and answer.status_code in {400, 409}), (
             path,
@@ -305,11 +311,26 @@ def packed_bytes(path: Path) -> dict[str, bytes]:
     }
 
 
-def of_controllers(found: Findings) -> dict[str, tuple[str, str, str]]:
-    """Return the doctor's findings about controllers: level, text and what to do, by their subject."""
+def of_controllers(
+    capsys: pytest.CaptureFixture[str], *options: str
+) -> dict[str, tuple[str, str, str]]:
+    """Return the doctor's findings about controllers: level, text and what to do, by their subject.
+
+    A controller on busy cores may be late: then it is examined again.
+    """
+    every = wait_until(
+        lambda: Findings(capsys, *options).all,
+        lambda found: (
+            not any(
+                late in each["text"]
+                for each in found
+                for late in (LATE, "no controller can be asked")
+            )
+        ),
+    )
     return {
         each["about"].partition(" 127")[0]: (each["level"], each["text"], each["todo"])
-        for each in found.all
+        for each in every
         if each["about"].startswith(QUORUM)
     }
 
@@ -346,7 +367,7 @@ def test_each_mistake_is_one_clear_line_and_no_secret_leaves_the_watcher(
     check_refusals(settings, tmp_path)
     options = options_of(settings, tmp_path)
     nowhere = ("--exporter", "http://127.0.0.1:9")
-    found = of_controllers(Findings(capsys, *nowhere, *options))
+    found = of_controllers(capsys, *nowhere, *options)
     assert found.keys() == {"controller", "permissions, log"}, "who leads is told to nobody else"
     assert (found["controller"][0], "metadata.version" in found["controller"][1]) == ("ok", True)
     level, text, todo = found["permissions, log"]
@@ -360,7 +381,7 @@ def test_each_mistake_is_one_clear_line_and_no_secret_leaves_the_watcher(
         lambda: refused(stranger, tmp_path / "id.log"), lambda line: "CLUSTER_ACTION" not in line
     )
     assert "belongs to another cluster" in wrong_id
-    found = of_controllers(Findings(capsys, *nowhere, *options))
+    found = of_controllers(capsys, *nowhere, *options)
     assert found["permissions, log"][0] == "ok"
     level, text, todo = found["permissions, quorum"]
     assert (level, "which may be stopped, is not known" in text) == ("warn", True)
@@ -377,14 +398,16 @@ def test_each_mistake_is_one_clear_line_and_no_secret_leaves_the_watcher(
         secrets = plant(admin, create_token(cluster, tmp_path / "ca.pem", monkeypatch))
         api = f"{url}/api/v1/clusters/up"
         wait_until(
-            lambda: httpx.get(f"{api}/what-if?each=controller", timeout=30).json(),
-            lambda answer: answer["quorum"]["unknown"] is None,
+            lambda: httpx.get(f"{api}/what-if?each=controller", timeout=DEADLINE_S).json(),
+            lambda answer: "quorum" in answer and answer["quorum"]["unknown"] is None,
         )
         wait_until(
-            lambda: httpx.get(f"{api}/topics", timeout=30).json()["topics"],
-            lambda topics: any(each["name"] == "after-the-secrets" for each in topics),
+            lambda: httpx.get(f"{api}/topics", timeout=DEADLINE_S).json(),
+            lambda answer: any(
+                each["name"] == "after-the-secrets" for each in answer.get("topics", ())
+            ),
         )
-        found = of_controllers(Findings(capsys, "--exporter", url, *options))
+        found = of_controllers(capsys, "--exporter", url, *options)
         assert {level for level, _, _ in found.values()} == {"ok"}, found
         assert "all voters are caught up" in found["quorum"][1]
         assert found.keys() > {"advertised addresses", "cluster id"}

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
-from controller_model.kafka.metadata_records import LeaderChange
 from controller_model.records.views import TopicView
 from kcm.servers.kafka import QUIET_LIBRDKAFKA
 from kcm.servers.kraft_cluster import KraftCluster
@@ -22,11 +21,12 @@ from tests.component.kraft.watched_quorum import Watching, batches_on_disk
 from tests.support.kraft_cluster import KraftFold
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KRAFT_RUNS, KraftRun
-from tests.support.waiting import wait_until
+from tests.support.topic_changes import create_topic, delete_topic
+from tests.support.waiting import DEADLINE_S, wait_until
 
 NODES = (1, 2, 3)
 CONTROLLERS = (3001, 3002, 3003)
-REQUEST_S = 60.0
+REQUEST_S = DEADLINE_S
 
 
 def folded(watching: Watching) -> KraftFold:
@@ -70,6 +70,22 @@ def agreed(watching: Watching, admin: AdminClient, topics: set[str]) -> dict[str
     return pair[0]
 
 
+def led_by_preference(
+    watching: Watching, admin: AdminClient
+) -> tuple[list[TopicPartition], dict[str, Any]]:
+    """Wait until views show what brokers tell; elect preferred replicas that do not lead, and return both."""
+    seen, _ = wait_until(lambda: (shown(watching), told(admin)), lambda both: both[0] == both[1])
+    left = [
+        TopicPartition(topic, number)
+        for topic, partitions in seen.items()
+        for number, (replicas, _, leader) in partitions.items()
+        if replicas[0] != leader
+    ]
+    if left:
+        admin.elect_leaders(ElectionType.PREFERRED, left).result(REQUEST_S)
+    return left, seen
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("run", KRAFT_RUNS, ids=lambda run: run.name)
 def test_topics_elections_and_isr_changes_of_each_release_are_seen(
@@ -85,21 +101,18 @@ def test_topics_elections_and_isr_changes_of_each_release_are_seen(
         dynamic=run.dynamic,
         name=run.name,
     )
-    first = cluster.start()
+    cluster.start()
     factor = len(cluster.brokers)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET_LIBRDKAFKA})
-    # The client drops a broker that an answer lacks, with what it has asked it: so each must know all first.
-    wait_until(
-        lambda: admin.list_topics(timeout=REQUEST_S).brokers.keys() == cluster.brokers.keys()
-    )
     with Watching(cluster) as watching:
-        for future in admin.create_topics([NewTopic("a", 4, factor), NewTopic("b", 1, 1)]).values():
-            future.result(REQUEST_S)
+        create_topic(admin, "a", 4, factor)
+        create_topic(admin, "b")
         agreed(watching, admin, {"a", "b"})
 
         # The active controller ends, and with it a broker where a node is both.
+        first = watching.await_leader(cluster)
         cluster.controllers[first.id].kill()
-        second = cluster.await_leader(lambda leader: leader.epoch > first.epoch)
+        second = watching.await_leader(cluster, after=first)
         if not run.combined:
             cluster.brokers[NODES[0]].kill()
         ended = first.id if run.combined else NODES[0]
@@ -114,40 +127,25 @@ def test_topics_elections_and_isr_changes_of_each_release_are_seen(
         )
 
         # It is back: it joins the ISR again, and leads what it leads by preference.
-        for node in cluster.nodes:
-            node.start(wait=False)
-        for node in cluster.nodes:
-            node.wait_ready()
+        cluster.start()
         wait_until(
             partial(shown, watching),
             lambda seen: all(len(isr) == factor for _, isr, _ in seen["a"].values()),
         )
-        wanted = [
-            TopicPartition("a", number)
-            for number, (replicas, _, leader) in shown(watching)["a"].items()
-            if replicas[0] != leader
-        ]
-        if wanted:
-            others.elect_leaders(ElectionType.PREFERRED, wanted).result(REQUEST_S)
-        for future in others.delete_topics(["b"]).values():
-            future.result(REQUEST_S)
-        seen = agreed(watching, others, {"a"})
-        assert all(replicas[0] == leader for replicas, _, leader in seen["a"].values())
-        leads = cluster.await_leader()
-        fold = wait_until(
-            partial(folded, watching), lambda found: found.cluster.controller.id == leads.id
+        others = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET_LIBRDKAFKA})
+        delete_topic(others, "b")
+        wait_until(
+            partial(led_by_preference, watching, others),
+            lambda both: not both[0] and both[1].keys() == {"a"},
         )
+        leads = watching.await_leader(cluster)
+    view = folded(watching).cluster
+    watching.await_copies(cluster)
     cluster.kill()
     assert leads.epoch >= second.epoch
-    view = fold.cluster
     assert (view.log.anomalies, view.log.holes, view.log.unreadable) == (0, 0, 0)
-    elected = [
-        record
-        for batch in watching.batches
-        for _, record in batch.records
-        if isinstance(record, LeaderChange)
-    ]
-    assert view.controller.elections == len(elected)
+    assert (view.controller.id, view.controller.epoch) == watching.elected[-1]
+    assert view.controller.elections == len(watching.elected)
     for node in cluster.controllers.values():
         on_disk = {batch.offset: batch for batch in batches_on_disk(node.log_dir)}
         for batch in watching.batches:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from controller_model.records.changes import decode_message
 from controller_model.records.metadata_log import (
@@ -28,7 +28,8 @@ from tests.component.watcher.watcher_process import WatcherProcess
 from tests.support.kraft_cluster import KraftFold
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4
-from tests.support.waiting import wait_until
+from tests.support.topic_changes import create_topic, delete_topic
+from tests.support.waiting import DEADLINE_S, SESSION_MS, wait_until
 
 CLUSTER = "prod"
 
@@ -56,12 +57,22 @@ class PublishedRecords:
             {"bootstrap.servers": settings.bootstrap_servers, "group.id": "r", "log_level": 2}
         )
         self._offset = 0
+        self._is_assigned = False
         self.records: list[AnyMetadataRecord] = []
 
     def read(self) -> list[AnyMetadataRecord]:
-        """Read what has come since the last call; return all records so far."""
-        self._consumer.assign([TopicPartition(self._topic, 0, self._offset)])
-        while (message := self._consumer.poll(0.2)) is not None and message.error() is None:
+        """Read what has come since the last call; return all records so far.
+
+        What the client has fetched late stays with it for the next call, unless it was assigned anew: it is
+        so after errors only, such as of a topic that is not there yet.
+        """
+        if not self._is_assigned:
+            self._consumer.assign([TopicPartition(self._topic, 0, self._offset)])
+            self._is_assigned = True
+        while (message := self._consumer.poll(0.2)) is not None:
+            if message.error() is not None:
+                self._is_assigned = False
+                break
             self._offset = (message.offset() or 0) + 1
             batch = decode_message(message.value() or b"")
             assert not batch.unreadable
@@ -99,21 +110,21 @@ def truth(admin: AdminClient) -> dict[str, dict[int, tuple[Any, ...]]]:
             number: (sorted(each.replicas), sorted(each.isrs), each.leader)
             for number, each in topic.partitions.items()
         }
-        for topic in admin.list_topics(timeout=10).topics.values()
+        for topic in admin.list_topics(timeout=DEADLINE_S).topics.values()
     }
-
-
-def create(admin: AdminClient, topic: str, partitions: int = 3) -> None:
-    """Create a topic."""
-    for future in admin.create_topics([NewTopic(topic, partitions, 2)]).values():
-        future.result(60)
 
 
 @pytest.fixture
 def quorum(supervisor: Supervisor, tmp_path: Path) -> KraftCluster:
     """Three controllers and two brokers."""
     cluster = KraftCluster(
-        supervisor, nodes_jars(KAFKA_4_4), tmp_path, brokers=(1, 2), dynamic=True, name="watched"
+        supervisor,
+        nodes_jars(KAFKA_4_4),
+        tmp_path,
+        brokers=(1, 2),
+        dynamic=True,
+        session_timeout_ms=SESSION_MS,
+        name="watched",
     )
     cluster.start()
     return cluster
@@ -135,7 +146,7 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
     try:
         for watcher in watchers:
             watcher.wait_for_line("watching")
-        create(admin, "first")
+        create_topic(admin, "first", 3, 2)
         wait_until(lambda: shown(fold_of(published.read())), lambda seen: "first" in seen)
         wait_until(
             lambda: [watcher.metric("kcm_watcher_leader") for watcher in watchers],
@@ -143,11 +154,17 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
         )
         led = quorum.await_leader()
         quorum.controllers[led.id].kill()
-        create(admin, "without-the-first-controller")
-        second = quorum.await_leader(lambda leader: leader.epoch > led.epoch)
+        create_topic(admin, "without-the-first-controller", 3, 2)
+        quorum.await_leader(lambda leader: leader.epoch > led.epoch)
         wait_until(
-            lambda: fold_of(published.read()).cluster.controller,
-            lambda seen: seen is not None and seen.id == second.id,  # None: not known yet
+            lambda: (fold_of(published.read()).cluster.controller, quorum.leader()),
+            lambda both: (
+                both[0] is not None  # not known yet
+                and both[1] is not None
+                and both[0].id == both[1].id
+                and both[0].epoch == both[1].epoch
+                and both[1].epoch > led.epoch
+            ),
         )
         # Two of three are left: neither may stop, and the dead one breaks nothing.
         wait_until(
@@ -155,24 +172,26 @@ def test_two_watchers_publish_one_log_while_a_controller_and_a_watcher_are_kille
             lambda safe: safe == {each: each == led.id for each in quorum.controllers},
         )
 
-        writing = next(each for each in watchers if each.metric("kcm_watcher_leader") == 1)
+        (writing,) = wait_until(
+            lambda: [each for each in watchers if each.metric("kcm_watcher_leader") == 1],
+            lambda writing: len(writing) == 1,
+        )
         other = next(each for each in watchers if each is not writing)
         before = len(published.read())
         writing.end()
-        create(admin, "without-the-first-watcher")
+        create_topic(admin, "without-the-first-watcher", 3, 2)
         wait_until(
             lambda: shown(fold_of(published.read())),
             lambda seen: "without-the-first-watcher" in seen,
         )
-        assert other.metric("kcm_watcher_leader") == 1
+        wait_until(lambda: other.metric("kcm_watcher_leader") == 1)
         quorum.controllers[led.id].start()
-        for future in admin.delete_topics(["first"]).values():
-            future.result(60)
+        delete_topic(admin, "first")
         wait_until(
             lambda: fold_of(published.read()).cluster.controllers_safe_to_stop,
             lambda safe: safe == dict.fromkeys(quorum.controllers, True),
         )
-        create(admin, "last", 7)
+        create_topic(admin, "last", 7, 2)
         fold = wait_until(
             lambda: fold_of(published.read()), lambda seen: shown(seen) == truth(admin)
         )
@@ -213,13 +232,14 @@ def test_a_late_watcher_publishes_a_snapshot_and_what_follows(
         controllers=(3001,),
         brokers=(1, 2),
         properties={"metadata.log.max.record.bytes.between.snapshots": 2_000},
+        session_timeout_ms=SESSION_MS,
         name="late",
     )
     cluster.start()
     settings = settings_for(cluster, pipeline_broker)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(20):
-        create(admin, f"early-{number}")
+        create_topic(admin, f"early-{number}", 3, 2)
     folder = cluster.controllers[3001].log_dir / "__cluster_metadata-0"
     wait_until(lambda: [*folder.glob("*.checkpoint")], lambda found: len(found) > 1)
     published = PublishedRecords(settings)
@@ -236,7 +256,7 @@ def test_a_late_watcher_publishes_a_snapshot_and_what_follows(
         assert wait_until(lambda: stranger.exit_code, lambda code: code is not None) == 3
         assert "belongs to another cluster" in stranger_log.read_text().splitlines()[-1]
         watcher.end()
-        create(admin, "unwatched")
+        create_topic(admin, "unwatched", 3, 2)
         watcher = WatcherProcess(settings, log_path, module="kraft_source")
         fold = wait_until(
             lambda: fold_of(published.read()), lambda seen: shown(seen) == truth(admin)

@@ -8,20 +8,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from controller_model.kafka.metadata_records import LeaderChange
 from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.ports import HOST
-from kcm.servers.quorum import METADATA_FOLDER
+from kcm.servers.quorum import METADATA_FOLDER, Leader
 from kraft_source.observer.observer import NOTHING, Observer
 from kraft_source.observer.released import Committed, CommittedBatch, Released
 from kraft_source.runner import ObserverRunner
 from kraft_source.wire.batches import RecordBatch, split_batches
 from kraft_source.wire.connection import Access
 from kraft_source.wire.messages import ControllerEndpoint, EpochEnd, FetchAnswer
+from tests.support.waiting import wait_until
 
 
 def endpoints_of(cluster: KraftCluster) -> list[ControllerEndpoint]:
     """Return where the controllers listen."""
     return [ControllerEndpoint(HOST, port) for port in cluster.quorum.ports.values()]
+
+
+LATE = "no answer in time"
+"""What a line says of a controller that was asked on busy cores: it is asked again."""
 
 
 class Watching:
@@ -73,6 +79,43 @@ class Watching:
         return [
             batch for each in self.released if isinstance(each, Committed) for batch in each.batches
         ]
+
+    @property
+    def elected(self) -> list[Leader]:
+        """The elections that were released, in order."""
+        return [
+            Leader(record.leader_id, record.epoch)
+            for batch in self.batches
+            for _, record in batch.records
+            if isinstance(record, LeaderChange)
+        ]
+
+    def await_leader(self, cluster: KraftCluster, *, after: Leader | None = None) -> Leader:
+        """Wait until the last election that was released is that of the leader by its own file, and return it.
+
+        Voters on busy cores elect each other without being killed, and a leader may be gone before its election is
+        committed. `after`: of a larger epoch than this one.
+        """
+        epoch = -1 if after is None else after.epoch
+        led, _ = wait_until(
+            lambda: (cluster.leader(), self.elected),
+            lambda both: (
+                both[0] is not None and both[0].epoch > epoch and both[1][-1:] == [both[0]]
+            ),
+        )
+        assert led is not None
+        return led
+
+    def await_copies(self, cluster: KraftCluster) -> None:
+        """Wait until the last batch that was released is in each controller's file: a majority is enough to commit."""
+        last = self.batches[-1].last_offset
+        wait_until(
+            lambda: {
+                voter: max((each.last_offset for each in batches_on_disk(node.log_dir)), default=-1)
+                for voter, node in cluster.controllers.items()
+            },
+            lambda ends: min(ends.values()) >= last,
+        )
 
 
 def batches_on_disk(log_dir: Path) -> Iterator[RecordBatch]:

@@ -23,7 +23,7 @@ from source_log.config import SourceSettings
 from tests.component.watcher.watching import CLUSTER, LogReader, published_tree, repository, state
 from tests.support.ensemble_in_memory import digest_of
 from tests.support.hanging import command_line
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 
 STATE = "/brokers/topics/t0/partitions/0/state"
@@ -56,7 +56,7 @@ class WatcherProcess:
         text = self._log_path.read_text()
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
-    def wait_for_line(self, beginning: str, *, deadline_s: float = 20) -> None:
+    def wait_for_line(self, beginning: str, *, deadline_s: float = DEADLINE_S) -> None:
         """Wait until it has logged a line."""
 
         def seen() -> list[str]:
@@ -81,7 +81,8 @@ class WatcherProcess:
     def metric(self, name: str) -> float:
         """Return one of its own metrics."""
         port = next(line["port"] for line in self.log() if line["event"] == "metrics are served")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        url = f"http://127.0.0.1:{port}/metrics"
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
             lines = answer.read().decode().splitlines()
         return next(
             float(line.rpartition(" ")[2])
