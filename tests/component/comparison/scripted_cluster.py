@@ -76,9 +76,9 @@ REPLICA_LAG_MS = (
     3000  # a follower that stalls leaves the ISR 3-4.5 s later; less flaps on busy cores
 )
 QUIET_S = 1.5  # nothing written for so long: longer than a leader's checks of its ISR
-REST_DEADLINE_S = 60.0  # a session's end, a start on busy cores, and the replicas' way back
+REST_DEADLINE_S = 120.0  # a session's end, a start on busy cores, and the replicas' way back
 REST_POLL_S = 0.1
-EXPIRY_S = 20.0  # a session's end on busy cores, and a registration
+EXPIRY_S = 60.0  # a session's end on busy cores, and a registration
 STALL_DEADLINE_S = 12.0  # far longer than a follower is waited for; its session lasts 14 s
 NOT_ELECTED = {
     KafkaError.ELECTION_NOT_NEEDED,
@@ -88,7 +88,7 @@ NOT_ELECTED = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
 NO_CONTROLLER = {KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT}
-REQUEST_DEADLINE_S = 20.0
+REQUEST_DEADLINE_S = 60.0
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 IMBALANCE_CHECK_S = 3  # leader.imbalance.check.interval.seconds where rebalancing is on
 
@@ -255,7 +255,8 @@ class ScriptedCluster(ClusterAtRest):
             time.sleep(REST_POLL_S)
 
     def _last_zxid(self) -> int:
-        answer = four_letter_word(HOST, self._zookeeper.port, "srvr")
+        port = self._zookeeper.port
+        answer = four_letter_word(HOST, port, "srvr", deadline_s=REST_DEADLINE_S)
         return next(int(line[6:], 16) for line in answer.splitlines() if line.startswith("Zxid: "))
 
     # --- the operations -------------------------------------------------------------------

@@ -27,7 +27,7 @@ from kcm.servers.supervisor import Supervisor
 from pipeline.java import find_java
 from pipeline.topics import TopicNames, topic_names
 from tests.support.histories import History, encode_changes
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 FOLD_DEADLINE_S = 120.0  # a cold JVM on a busy machine takes 50 s to its first batch
 
@@ -159,6 +159,7 @@ class Stream:
             env=self.environment,
             health=self._seen,
             ready_deadline_s=FOLD_DEADLINE_S,
+            stop_deadline_s=FOLD_DEADLINE_S,
         )
         self.process.start()
         self.process.wait_ready()
@@ -174,7 +175,7 @@ class Stream:
     def sample(self, name: str, **labels: str) -> float | None:
         """Return one of the fold's own figures, by labels of it; None when it is absent."""
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=5) as answer:  # our own port
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:  # our own port
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -185,7 +186,7 @@ class Stream:
     def write(self, message: bytes | None, *, key: str | bytes | None) -> None:
         """Append any message to the log."""
         self._producer.produce(self.names.changes, value=message, key=key, partition=0)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
 
     def append_new(self, history: History, *, at_a_time: int = MAX_CHANGES_PER_MESSAGE) -> None:
         """Append what is new in a history."""

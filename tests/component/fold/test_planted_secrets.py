@@ -17,7 +17,7 @@ from tests.component.exporter.test_exporter import make_settings, running
 from tests.component.fold.folding import Outcome, Stream
 from tests.support.histories import small_cluster
 from tests.support.processes import command_lines
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 SECRET = "hunter2-planted"  # noqa: S105  # the password that must show nowhere
 PROPERTIES = {
@@ -55,8 +55,8 @@ def records(stream: Stream) -> list[bytes]:
     try:
         parts = [TopicPartition(name, 0, OFFSET_BEGINNING) for name in stream.names]
         consumer.assign(parts)
-        left = sum(consumer.get_watermark_offsets(part, timeout=10)[1] for part in parts)
-        while (message := consumer.poll(5)) is not None and left > len(found):
+        left = sum(consumer.get_watermark_offsets(part, timeout=DEADLINE_S)[1] for part in parts)
+        while len(found) < left and (message := consumer.poll(DEADLINE_S)) is not None:
             found.append((message.key() or b"") + (message.value() or b""))
     finally:
         consumer.close()
@@ -65,7 +65,7 @@ def records(stream: Stream) -> list[bytes]:
 
 def http(url: str) -> bytes:
     """Return what is answered."""
-    with urllib.request.urlopen(url, timeout=5) as answer:  # our own port
+    with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:  # our own port
         body: bytes = answer.read()
     return body
 

@@ -30,7 +30,7 @@ from streaming.lineage import FORMAT
 from tests.component.fold.folding import FOLD_DEADLINE_S
 from tests.support.histories import small_cluster
 from tests.support.released import Release, release_or_skip
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -125,6 +125,7 @@ class Upgraded:
     def replace(self, part: str, environment: dict[str, str]) -> None:
         """Stop a part and start the one of another release, while the cluster goes on."""
         process = self._pipeline.processes[part]
+        process.stop_deadline_s = FOLD_DEADLINE_S  # on busy cores Spark's last batch takes its time
         assert process.stop() == 0, process.log_tail()
         self._cluster.elect()
         process.env |= environment
@@ -192,7 +193,7 @@ class Upgraded:
         return counts
 
     def _get(self, path: str) -> Any:
-        with self._directly.open(self._url + path, timeout=5) as answer:
+        with self._directly.open(self._url + path, timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
 
