@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from kcm.demo.truth import quiet_logger, state_path
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 BROKERS = (101, 102, 103)
 TOPICS = 4
@@ -31,7 +31,7 @@ class SteadyWriter(ABC):
     """Writes one change after another in a thread of its own, except within `held`."""
 
     go_on_deadline_s = CONNECT_DEADLINE_S
-    stop_deadline_s = 10.0
+    stop_deadline_s = DEADLINE_S
 
     def __init__(self) -> None:
         self.written = 0
@@ -65,7 +65,8 @@ class SteadyWriter(ABC):
         """Write nothing within the block."""
         self._idle.clear()
         self._allowed.clear()
-        self._idle.wait(self.stop_deadline_s)
+        is_idle = self._idle.wait(self.stop_deadline_s)
+        assert is_idle, f"a change is under way for {self.stop_deadline_s:g} s"
         try:
             yield
         finally:

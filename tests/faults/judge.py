@@ -103,6 +103,9 @@ def value_age(
     (5.0, 0.0)
     >>> value_age(epochs, int, 7, 25.0) is None
     True
+    >>> seen_late = [Written(10.0, 0, b"1"), Written(20.0, 1, b"2", earliest=15.0)]
+    >>> value_age(epochs, int, 2, 16.0), value_age(seen_late, int, 2, 16.0)
+    (None, 0.0)
     """
     if not history:
         return 0.0 if shown == absent else None
@@ -146,7 +149,9 @@ def partition_age(history: Sequence[Written], shown: Shown | None, at: float) ->
 
 def _may_have_begun(value: Written, at: float) -> bool:
     """Return whether a value may have existed by then, whenever the test learned of it."""
-    return (value.earliest if value.data is None else value.at - AHEAD_S) <= at
+    if value.data is None:
+        return value.earliest <= at
+    return min(value.at - AHEAD_S, value.earliest or value.at) <= at
 
 
 def stale_seconds(verdicts: Iterable[Verdict]) -> float:

@@ -27,7 +27,7 @@ from controller_model.records.metadata_log import (
     SnapshotPart,
     SnapshotStarted,
 )
-from tests.faults.history import Checked, read_log
+from tests.faults.history import LOOKS, Checked, read_log
 from tests.faults.judge import STALE_S
 from tests.faults.metadata_truth import Batch, MetadataLogs
 
@@ -47,12 +47,15 @@ class MetadataHistory:
     def check(self) -> Checked:
         """Compare all that was ever written; return what is new. All controllers must serve."""
         up_to = self._committed()[-1].last_offset
-        time.sleep(STALE_S)
-        batches = read_log(self._bootstrap_servers())
-        published = [record for batch in batches for record in batch.metadata]
-        comparison = MetadataComparison(self._committed())
-        comparison.read(published)
-        comparison.finish(up_to=up_to)
+        for _ in range(LOOKS):
+            time.sleep(STALE_S)
+            batches = read_log(self._bootstrap_servers())
+            published = [record for batch in batches for record in batch.metadata]
+            comparison = MetadataComparison(self._committed())
+            comparison.read(published)
+            comparison.finish(up_to=up_to)
+            if not comparison.problems:
+                break
         new, self._checked = up_to + 1 - self._checked, up_to + 1
         repeated, self._repeated = comparison.repeated - self._repeated, comparison.repeated
         return Checked(new, 0, tuple(comparison.problems), max(0, repeated))

@@ -21,7 +21,7 @@ from controller_model.kafka import metadata_records as kafka
 from kcm.demo.figures import TrueFigures
 from kcm.demo.truth import TOPICS, figures_of_znodes, state_path
 from kcm.servers.quorum import METADATA_FOLDER
-from kraft_source.wire.batches import RecordBatch, split_batches
+from kraft_source.wire.batches import CorruptBatchError, RecordBatch, split_batches
 from kraft_source.wire.records import decode
 from tests.faults.truth import VACANT, Known, Written
 
@@ -57,7 +57,10 @@ class MetadataLogs:
     def read(self) -> list[Batch]:
         """Read what is new; return the batches that are committed now and were not before."""
         for voter in range(len(self._folders)):
-            self._read_voter(voter)
+            try:
+                self._read_voter(voter)
+            except CorruptBatchError:  # cut and written again while it was read
+                self._held[voter].clear()
         majority = len(self._folders) // 2 + 1
         found: list[Batch] = []
         while True:
@@ -205,17 +208,21 @@ class MetadataTruth:
         return sum(since <= at < until for at in every)
 
     def _run(self) -> None:
+        before = 0.0
         while not self._stop.wait(POLL_S):
+            began = time.time()
             found = self.logs.read()
             now = time.time()
             with self._lock:
                 for batch in found:
                     at = batch.at / 1000
+                    earliest = max(at, before)  # no majority had it when the last look began
                     at = at if now - at < LATE_S else now
                     for record in batch.records.values():
                         for path, version, data in self._apply(record, at):
-                            self._note(path, Written(at, version, data, at))
+                            self._note(path, Written(at, version, data, min(at, earliest)))
                     self._last_at = at
+            before = began
             self._turns += 1
 
     def _note(self, path: str, written: Written) -> None:

@@ -44,7 +44,7 @@ class Written(NamedTuple):
     version: int
     data: bytes | None
     earliest: float = 0.0
-    """For a deletion: it cannot have happened before this time."""
+    """It cannot have happened before this time, where that is not `at`, as of a deletion; 0: it is."""
 
 
 Known = Mapping[str, Sequence[Written]]

@@ -21,6 +21,7 @@ from kcm.servers.ports import HOST
 from kcm.servers.quorum import random_id
 from kraft_source.wire.codec import READ_ERRORS, Values, reader, write
 from kraft_source.wire.schema import Message
+from pipeline.runtime import UnreachableError
 from tests.support.release_jars import jars_of
 from tests.support.releases import Release
 from tests.support.waiting import wait_until
@@ -49,7 +50,7 @@ _OFFSET_OF_ALL = 1 << 40
 """The metadata offset that each heartbeat claims to have applied: the controller unfences who is caught up."""
 _SIZE = struct.Struct(">i")
 _NOT_CONTROLLER = 41
-_BROKEN = (OSError, *READ_ERRORS)
+_BROKEN = (OSError, UnreachableError, *READ_ERRORS)
 
 
 class Tables(NamedTuple):
