@@ -111,26 +111,29 @@ def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
 
 
 PUBLISHED_WITHIN_MS = 50
+QUICK = 10
 
 
 def test_changes_are_in_the_log_within_milliseconds(
     watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:
-    """From a change in ZooKeeper to its place in the log, without a pause: at least a quarter of them."""
+    """From a change in ZooKeeper to its place in the log, without a pause.
+
+    Each change is made when the one before is in the log, so a pause would delay all of them; a busy machine delays some.
+    """
     settings = settings_for(watched, pipeline_broker)
+    delays: list[int] = []
     with watching(settings), LogReader(settings) as log:
         log.wait_for(ChangeKind.RESYNC_FINISHED)
-        for number in range(30):
-            client.set(zk_chroot + STATE, state(number))
-        log.wait_for_tree(published_tree(client, zk_chroot))
-        last = log.wait_for(ChangeKind.RESYNC_FINISHED).seq
-        delays = sorted(
-            c.observed_at - c.mtime
-            for c in log.changes
-            if c.seq > last and c.path == STATE and c.mtime is not None
-        )
-    # A pause would delay all of them; a busy machine delays some.
-    assert delays[len(delays) // 4] <= PUBLISHED_WITHIN_MS, delays
+
+        def one_more() -> list[int]:
+            client.set(zk_chroot + STATE, state(len(delays)))
+            log.wait_for_tree(published_tree(client, zk_chroot))
+            change = next(c for c in reversed(log.changes) if c.path == STATE)
+            delays.append(change.observed_at - (change.mtime or 0))
+            return delays
+
+        wait_until(one_more, lambda found: sum(ms <= PUBLISHED_WITHIN_MS for ms in found) >= QUICK)
 
 
 def test_an_unreadable_znode_is_denied_and_the_rest_is_published(
@@ -187,7 +190,7 @@ def test_deleted_views_are_requested_again(
         time.sleep(2.0)  # beats stand in the views, and their beginning was asked for
         alter_topic(admin, views, "cleanup.policy", "compact,delete")
         place = TopicPartition(views, 0, 1)
-        admin.delete_records([place])[place].result(10)
+        admin.delete_records([place])[place].result(DEADLINE_S)
         started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
     assert started.reason == "the pipeline's Kafka has lost views"
 
@@ -201,8 +204,8 @@ def test_of_two_watchers_of_a_cluster_one_ends(watched: str, pipeline_broker: Kr
         with LogReader(settings, strict=False) as log:
             log.wait_for(ChangeKind.RESYNC_FINISHED)
             second = RunningWatcher(settings)
-            wait_until(lambda: [w for w in (first, second) if w.ended], deadline_s=10)
-            beats = sum(c.kind is ChangeKind.HEARTBEAT for c in log.read())
+            wait_until(lambda: [w for w in (first, second) if w.ended])
+            beats = sum(c.kind is ChangeKind.HEARTBEAT for c in log.read_to_the_end())
             log.wait_for(ChangeKind.HEARTBEAT, beats + 2)
             loser, winner = (first, second) if first.ended else (second, first)
             assert isinstance(loser.error, ConflictError)

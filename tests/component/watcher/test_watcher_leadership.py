@@ -38,13 +38,14 @@ from tests.component.watcher.watching import (
     state,
 )
 from tests.support.hanging import GO_ON, HANG, NOBODY_READS
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import LEAST_STANDSTILL_S
 
-SESSION_S = 4.0
-SLACK_S = 4.0
-"""What a loaded machine may add to a take-over; what was measured is printed."""
+SHORT_SESSION_S = 4.0
+"""Of watchers whose session is to end; the others have one that no busy machine ends."""
+SLACK_S = 10.0
+"""What a loaded machine may add to a take-over, far less than a standby needs that notices nothing; what was measured is printed."""
 
 
 @pytest.fixture
@@ -67,7 +68,6 @@ def scene(
     settings = settings_for(
         zookeeper.connect_string + zk_chroot,
         pipeline_broker,
-        session_timeout_s=SESSION_S,
         heartbeat_s=0.5,
         election_path="/kcm/election",
     )
@@ -76,6 +76,13 @@ def scene(
         yield scene
     finally:
         scene.close()
+
+
+@pytest.fixture
+def scene_of_short_sessions(scene: Scene) -> Scene:
+    """The same, with sessions that end soon after their watcher."""
+    scene.settings = scene.settings.model_copy(update={"session_timeout_s": SHORT_SESSION_S})
+    return scene
 
 
 def test_one_leads_and_the_others_publish_nothing(scene: Scene) -> None:
@@ -95,29 +102,35 @@ def test_one_leads_and_the_others_publish_nothing(scene: Scene) -> None:
     scene.check_fold()
 
 
-def test_a_killed_leader_is_followed_within_its_session_and_a_second(scene: Scene) -> None:
+def test_a_killed_leader_is_followed_within_its_session_and_a_second(
+    scene_of_short_sessions: Scene,
+) -> None:
     """After kill -9 the standby's generation begins once the session has ended, and no later."""
+    scene = scene_of_short_sessions
     leader, standby = scene.start_leader_and_standby()
     scene.change(1)
     leader.signal(signal.SIGKILL)
     killed_ms = time.time() * 1000
     scene.change(2)
-    started = scene.wait_for_take_over(deadline_s=SESSION_S + 1 + 2 * SLACK_S)
+    started = scene.wait_for_take_over()
     took_s = (started.observed_at - killed_ms) / 1000
-    print(f"\ntake-over after kill -9: {took_s:.2f} s, session {SESSION_S:g} s")  # noqa: T201 -- a figure to be read
-    assert took_s <= SESSION_S + 1 + SLACK_S
+    print(f"\ntake-over after kill -9: {took_s:.2f} s, session {SHORT_SESSION_S:g} s")  # noqa: T201 -- a figure to be read
+    assert took_s <= SHORT_SESSION_S + 1 + SLACK_S
     assert standby.metric("kcm_watcher_leader") == 1
     scene.check_fold()
 
 
 @pytest.mark.full
-def test_a_leader_whose_main_loop_hangs_is_followed_though_it_lives(scene: Scene) -> None:
+def test_a_leader_whose_main_loop_hangs_is_followed_though_it_lives(
+    scene_of_short_sessions: Scene,
+) -> None:
     """Its session ends, its own gauge is 0; when the loop turns again it stands by, and its records are ignored."""
+    scene = scene_of_short_sessions
     leader, standby = scene.start_leader_and_standby(may_hang=True)
     leader.signal(HANG)
     hung_ms = time.time() * 1000
     scene.change(1)
-    started = scene.wait_for_take_over(deadline_s=LEAST_STANDSTILL_S + 2 + 2 * SLACK_S)
+    started = scene.wait_for_take_over()
     took_s = (started.observed_at - hung_ms) / 1000
     print(f"\ntake-over from a main loop that hangs: {took_s:.2f} s")  # noqa: T201 -- the same
     assert took_s <= LEAST_STANDSTILL_S + 2 + SLACK_S
@@ -140,7 +153,8 @@ def test_a_log_that_nobody_reads_stops_neither_work_nor_end(scene: Scene) -> Non
         scene.change(number)
     scene.wait_for_tree(published_tree(scene.client, scene.chroot))
     assert watcher.metric("kcm_log_lost_lines_total") > 0
-    assert watcher.metric("kcm_watcher_leader") == 1
+    # Ten thousand lines may take longer than a main loop may stand still: it then leads again.
+    wait_until(lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 1)
     watcher.signal(signal.SIGTERM)
     wait_until(lambda: watcher.exit_code, lambda code: code is not None)
     assert watcher.exit_code == 0
@@ -153,10 +167,10 @@ def test_a_clean_stop_hands_over_at_once(scene: Scene) -> None:
     leader, _standby = scene.start_leader_and_standby()
     leader.signal(signal.SIGTERM)
     stopped_ms = time.time() * 1000
-    started = scene.wait_for_take_over(deadline_s=SESSION_S + SLACK_S)
+    started = scene.wait_for_take_over()
     took_s = (started.observed_at - stopped_ms) / 1000
     print(f"\nhand-over after SIGTERM: {took_s:.2f} s")  # noqa: T201 -- a figure to be read
-    assert took_s < SESSION_S
+    assert took_s < scene.settings.session_timeout_s
     wait_until(lambda: leader.exit_code, lambda code: code is not None)
     assert leader.exit_code == 0
     goodbye = [c for c in scene.log.changes if c.watcher != started.watcher][-1]
@@ -164,15 +178,18 @@ def test_a_clean_stop_hands_over_at_once(scene: Scene) -> None:
     scene.check_fold()
 
 
-def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -> None:
+def test_records_of_a_leader_paused_past_its_session_are_ignored(
+    scene_of_short_sessions: Scene,
+) -> None:
     """After SIGSTOP another leads; after SIGCONT the old generation is ignored."""
+    scene = scene_of_short_sessions
     paused, standby = scene.start_leader_and_standby()
     old = scene.log.changes[0].watcher
     for number in range(200):
         scene.change(number)  # some of it will be on its way when the process stops
     paused.signal(signal.SIGSTOP)
     paused_ms = time.time() * 1000
-    started = scene.wait_for_take_over(deadline_s=SESSION_S + 1 + 2 * SLACK_S)
+    started = scene.wait_for_take_over()
     print(f"\ntake-over after SIGSTOP: {(started.observed_at - paused_ms) / 1000:.2f} s")  # noqa: T201 -- the same
     scene.change(7)
     paused.signal(signal.SIGCONT)
@@ -206,11 +223,12 @@ def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> Non
     nodes = scene.client.get_children(election)
     first = min(nodes, key=lambda node: scene.client.exists(f"{election}/{node}").czxid)
     scene.client.delete(f"{election}/{first}")
-    started = scene.wait_for_take_over(deadline_s=SESSION_S + SLACK_S)
+    started = scene.wait_for_take_over()
     leader.wait_for_line("the lease is lost")
     leader.wait_for_line("standing by")
     late = [c for c in scene.log.read_to_the_end() if c.generation < started.generation]
-    assert late[-1].observed_at <= started.observed_at + SESSION_S * 1000
+    session_ms = scene.settings.session_timeout_s * 1000
+    assert late[-1].observed_at <= started.observed_at + session_ms
     scene.check_fold()
 
 
@@ -241,7 +259,7 @@ def test_a_leader_pauses_the_log_while_its_election_ensemble_is_unreachable(
     shutil.rmtree(own_zookeeper.data_dir / "data")
     own_zookeeper.start()
     scene.change(6)
-    started = scene.wait_for_take_over(deadline_s=30)
+    started = scene.wait_for_take_over()
     assert started.generation > last.generation
     nodes = f"/kcm/election/{CLUSTER}"
     with kazoo_client(own_zookeeper) as client:
@@ -343,8 +361,8 @@ def test_a_leader_takes_a_higher_generation_after_a_record_of_another_watcher(sc
         CLUSTER,
         partition=0,
     )
-    assert producer.flush(10) == 0
-    started = scene.wait_for_take_over(deadline_s=20)
+    assert producer.flush(DEADLINE_S) == 0
+    started = scene.wait_for_take_over()
     assert (started.generation, started.watcher) == (last.generation + 6, last.watcher)
     assert leader.exit_code is None
-    assert leader.metric("kcm_watcher_leader") == 1
+    wait_until(lambda: leader.metric("kcm_watcher_leader"), lambda value: value == 1)

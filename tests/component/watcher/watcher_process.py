@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,14 @@ from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
 from source_log.config import SourceSettings
-from tests.component.watcher.watching import CLUSTER, LogReader, published_tree, repository, state
+from tests.component.watcher.watching import (
+    CLUSTER,
+    LogReader,
+    metric,
+    published_tree,
+    repository,
+    state,
+)
 from tests.support.ensemble_in_memory import digest_of
 from tests.support.hanging import command_line
 from tests.support.waiting import DEADLINE_S, wait_until
@@ -52,22 +58,18 @@ class WatcherProcess:
             )
 
     def log(self) -> list[dict[str, Any]]:
-        """Return what it logged so far."""
-        text = self._log_path.read_text()
+        """Return what it logged so far, without a line that is half written."""
+        text, _, _ = self._log_path.read_text().rpartition("\n")
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
-    def wait_for_line(self, beginning: str, *, deadline_s: float = DEADLINE_S) -> None:
-        """Wait until it has logged a line."""
+    def wait_for_line(self, beginning: str) -> dict[str, Any]:
+        """Wait until it has logged a line; return it."""
 
-        def seen() -> list[str]:
+        def seen() -> list[dict[str, Any]]:
             assert self.exit_code is None, self._log_path.read_text()
-            return [str(line["event"]) for line in self.log()]
+            return [line for line in self.log() if str(line["event"]).startswith(beginning)]
 
-        wait_until(
-            seen,
-            lambda events: any(event.startswith(beginning) for event in events),
-            deadline_s=deadline_s,
-        )
+        return wait_until(seen)[0]
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -80,21 +82,13 @@ class WatcherProcess:
 
     def metric(self, name: str) -> float:
         """Return one of its own metrics."""
-        port = next(line["port"] for line in self.log() if line["event"] == "metrics are served")
-        url = f"http://127.0.0.1:{port}/metrics"
-        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
-            lines = answer.read().decode().splitlines()
-        return next(
-            float(line.rpartition(" ")[2])
-            for line in lines
-            if line.startswith((f"{name}{{", f"{name} "))
-        )
+        return metric(self.wait_for_line("metrics are served")["port"], name)
 
     def end(self) -> None:
         """Kill it, if it still runs."""
         self.signal(signal.SIGCONT)
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(DEADLINE_S)
 
 
 class Scene:
@@ -140,7 +134,7 @@ class Scene:
 
         wait_until(last_words, lambda seen: seen == tree)
 
-    def wait_for_take_over(self, *, deadline_s: float) -> ZnodeChange:
+    def wait_for_take_over(self, *, deadline_s: float = DEADLINE_S) -> ZnodeChange:
         """Wait until a resync of a generation above all that was read has ended; return its beginning."""
         before = max(change.generation for change in self.log.changes)
         finished = wait_until(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,10 @@ from zk_source.config import WatchSettings
 from zk_source.service.service import run
 
 CLUSTER = "watched"
+SESSION_S = 20.0
+"""Longer than a busy machine lets a client wait: a session that ends is a resync, which the log then shows as well."""
+STOPPED_S = 30.0
+"""Kubernetes' own terminationGracePeriodSeconds."""
 
 
 def settings_for(zookeeper: str, broker: KraftBroker, **options: Any) -> WatchSettings:
@@ -36,7 +42,7 @@ def settings_for(zookeeper: str, broker: KraftBroker, **options: Any) -> WatchSe
         "bootstrap_servers": broker.bootstrap_servers,
         "topic_prefix": f"t{uuid.uuid4().hex[:8]}",
         "watcher_metrics_port": 0,
-        "session_timeout_s": 2.0,
+        "session_timeout_s": SESSION_S,
     }
     return load(WatchSettings, **(defaults | options))
 
@@ -59,8 +65,8 @@ class RunningWatcher:
     def stop(self) -> None:
         """Stop it as SIGTERM would."""
         self._stop.set()
-        self._thread.join(10)
-        assert self.ended, "the watcher did not stop within 10 s"
+        self._thread.join(STOPPED_S)
+        assert self.ended, f"the watcher did not stop within {STOPPED_S:g} s"
 
     def _run(self) -> None:
         try:
@@ -95,6 +101,7 @@ class LogReader:
         )
         self._strict = strict
         self._offset = 0
+        self._is_assigned = False
         self.reader = Reader()
         self.changes: list[ZnodeChange] = []
 
@@ -105,10 +112,16 @@ class LogReader:
         self._consumer.close()
 
     def read(self) -> list[ZnodeChange]:
-        """Read what has come since the last call; return all changes so far."""
-        self._consumer.assign([TopicPartition(self._topic, 0, self._offset)])
+        """Read what has come since the last call; return all changes so far.
+
+        An answer may take longer than one call: only after an error is Kafka asked anew, which drops what is on its way.
+        """
+        if not self._is_assigned:
+            self._consumer.assign([TopicPartition(self._topic, 0, self._offset)])
+            self._is_assigned = True
         while (message := self._consumer.poll(0.1)) is not None:
             if message.error() is not None:
+                self._is_assigned = False
                 break
             self._offset = (message.offset() or 0) + 1
             for change in decode_message(message.value() or b"").changes:
@@ -120,7 +133,7 @@ class LogReader:
     def read_to_the_end(self) -> list[ZnodeChange]:
         """Return everything that is in the log now; `read` alone may return before Kafka answers."""
         topic = TopicPartition(self._topic, 0)
-        _low, end = self._consumer.get_watermark_offsets(topic, timeout=10)
+        _low, end = self._consumer.get_watermark_offsets(topic, timeout=DEADLINE_S)
         wait_until(self.read, lambda _: self._offset >= end)
         return self.changes
 
@@ -160,6 +173,16 @@ class LogReader:
         wait_until(differences, lambda seen: not seen)
 
 
+def metric(port: int, name: str) -> float:
+    """Return one of a watcher's own metrics; not a number while it has no sample of it."""
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    beginnings = (f"{name}{{", f"{name} ")
+    values = (float(line.rpartition(" ")[2]) for line in lines if line.startswith(beginnings))
+    return next(values, math.nan)
+
+
 def published_tree(client: KazooClient, chroot: str) -> dict[str, int]:
     """Return the mzxid of every published znode, by plain reads and without the chroot."""
     tree: dict[str, int] = {}
@@ -180,8 +203,8 @@ def published_tree(client: KazooClient, chroot: str) -> dict[str, int]:
 @contextmanager
 def kazoo_client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
     """A plain client."""
-    client = KazooClient(hosts=zookeeper.connect_string)
-    client.start(timeout=10)
+    client = KazooClient(hosts=zookeeper.connect_string, timeout=DEADLINE_S)
+    client.start(timeout=DEADLINE_S)
     try:
         yield client
     finally:
