@@ -52,6 +52,12 @@ def texts(place: Locator) -> list[str]:
     return [" ".join(text.split()) for text in place.all_inner_texts()]
 
 
+def wait_for_lists(page: Page) -> None:
+    """Wait until the page has shown what it asked the API for: until then it gets new rows and controls."""
+    for name in ("partition-note", "incidents-lead", "flapping-lead", "advice-lead"):
+        expect(page.locator(f"#{name}")).not_to_be_empty()
+
+
 def row_of(page: Page, table: str, name: str) -> list[str]:
     """Return the cells of the row that begins with this name."""
     row = page.locator(f"#{table} tbody tr", has=page.locator("th", has_text=re.compile(name)))

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from controller_model.records.views import Counts
 from exporter.serve.server import HttpServer
-from tests.component.page.live_desk import DESK, PHONE, Desk, fleet
+from tests.component.page.live_desk import DESK, PHONE, Desk, fleet, wait_for_lists
 from tests.support.api_server import Served
 from tests.support.samples import (
     broker_view,
@@ -22,7 +22,7 @@ from tests.support.samples import (
 def test_everything_can_be_reached_and_seen_by_keyboard(desk: Desk, bad: Served) -> None:
     """Tab goes through every control in reading order, each shows its focus, none is a trap."""
     page = desk.page(desk.serve(bad).url).open()
-    expect(page.locator("#advice-command")).to_be_visible()
+    wait_for_lists(page)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the figures"
     page.keyboard.press("Enter")
@@ -53,7 +53,7 @@ def test_a_problem_leads_to_its_partitions_by_keyboard(desk: Desk, bad: Served) 
     page = desk.page(desk.serve(bad).url).open()
     page.locator("#problems a", has_text="under-replicated").press("Enter")
     expect(page.locator("#partition-note")).to_have_text("50 of 57 shown: under-replicated.")
-    assert "filter=under-replicated" in page.url
+    expect(page).to_have_url(re.compile("filter=under-replicated"))
     page.locator("#partition-next").press("Enter")
     expect(page.locator("#partition-note")).to_have_text(re.compile(r"^After .*: 7 of 57 shown"))
     page.reload()
@@ -86,7 +86,7 @@ def test_axe_finds_nothing_wrong(
 ) -> None:
     """Names, roles, order of headings, contrast: in trouble, in both schemes, wide and narrow."""
     page = desk.page(desk.serve(bad).url, color_scheme=scheme, viewport=viewport).open()
-    expect(page.locator("#advice-command")).to_be_visible()
+    wait_for_lists(page)
     page.locator("#elections summary").click()
     assert violations(page) == []
 
@@ -129,6 +129,7 @@ def test_a_phone_needs_no_sideways_scrolling(desk: Desk, bad: Served) -> None:
         page = desk.page(url, viewport=PHONE).open(path)
         page.wait_for_load_state()
         if path != "/":
+            wait_for_lists(page)
             row = page.locator("#partition-table tbody tr").first
             expect(row).to_be_visible()
             assert row.evaluate("e => getComputedStyle(e).display") == "block", "a card"
