@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kcm.run import health_watch
+from kcm.run import process_restarter
+from kcm.run.health_watch import SILENT_S
 from kcm.run.process_restarter import ProcessRestarter, final_line
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.process import Process
@@ -136,28 +136,35 @@ def test_a_part_that_hangs_is_killed_and_started_again(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs, and its port takes connections: only that it never answers shows it."""
-    monkeypatch.setattr(health_watch, "SILENT_S", 2.0)
-    monkeypatch.setattr(health_watch, "EVERY_S", 0.05)
+    began = now = 1_000.0
+    monkeypatch.setattr(process_restarter, "time", SimpleNamespace(monotonic=lambda: now))
     port = free_port()
     process = Process(
         supervisor, "watcher", [sys.executable, "-c", SERVER.replace("PORT", str(port))]
     )
     restarter = restarter_of(process, port)
+    watch = restarter._watches[process.name]
     said: list[str] = []
 
+    def is_answered() -> bool:
+        said.extend(restarter.step())
+        return watch._asked is None
+
     def look() -> list[str]:
+        nonlocal now
+        now += 1.0
         said.extend(restarter.step())
         return said
 
     process.start()
     first = process.pid
     wait_until(lambda: _is_listening(port))
-    for _ in range(60):
+    while now < began + 2 * SILENT_S:
         assert not look()
-        time.sleep(0.05)
+        wait_until(is_answered)  # no time passes meanwhile
     process.pause()
     lines = wait_until(look, lambda lines: len(lines) == 2)
-    assert lines[0] == "watcher has not answered for 2 s: it hangs, and is killed"
+    assert lines[0] == f"watcher has not answered for {SILENT_S:g} s: it hangs, and is killed"
     assert lines[1].startswith("watcher ended with exit code 137; starting it again in 0.5 s")
     wait_until(lambda: (look(), process.pid), lambda seen: seen[1] not in {None, first})
     restarter.close()
