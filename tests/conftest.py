@@ -22,6 +22,7 @@ from kcm.servers.kafka import KraftBroker
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
+from tests.support.waiting import DEADLINE_S
 from tests.support.worlds import WORLD_ENDS
 
 hypothesis.settings.register_profile(
@@ -158,7 +159,7 @@ def zk_chroot(zookeeper: ZooKeeper) -> str:
     """The path of a fresh, empty znode of this test's own; append it to `connect_string`."""
     path = f"/test-{uuid.uuid4().hex[:12]}"
     client = KazooClient(hosts=zookeeper.connect_string)
-    client.start(timeout=10)
+    client.start(timeout=DEADLINE_S)
     try:
         client.create(path)
     finally:

@@ -24,7 +24,8 @@ from tests.support.looked import NotedTopics
 from tests.support.waiting import DEADLINE_S, wait_until
 
 CLUSTER = "looked"
-STOPPED_S = DEADLINE_S
+STOPPED_S = 30.0
+"""Kubernetes' own terminationGracePeriodSeconds."""
 
 
 class Command:
@@ -72,9 +73,14 @@ class Command:
 
     def status(self) -> str:
         """Return the status of the figures, as the API gives it."""
-        url = f"{self.url}/api/v1/clusters/{CLUSTER}"
-        answer = httpx.get(url, trust_env=False, timeout=DEADLINE_S)
+        answer = httpx.get(
+            f"{self.url}/api/v1/clusters/{CLUSTER}", trust_env=False, timeout=DEADLINE_S
+        )
         return str(answer.json()["completeness"]["status"])
+
+    def wait_for_status(self, status: str) -> None:
+        """Wait until the API gives this status: live figures may be late for a moment on a busy machine."""
+        wait_until(self.status, lambda now: now == status)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Stop it by a signal, and return its exit code."""

@@ -160,7 +160,7 @@ def test_follow_prints_later_events(shown: Shown) -> None:
             for seq in (31, 32):
                 shown.served.publish(elected(seq))
                 shown.served.write(cluster_view(at=as_of(seq), counts=COUNTS))
-            seen = wait_until(lambda: list(lines), lambda seen: len(seen) == 3, deadline_s=10)
+            seen = wait_until(lambda: list(lines), lambda seen: len(seen) == 3)
             assert [line.split()[-1] for line in seen] == [b"30", b"31", b"32"]
         finally:
             process.terminate()

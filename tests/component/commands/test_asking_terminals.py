@@ -19,7 +19,7 @@ from exporter.serve.server import HttpServer
 from kcm.servers.ports import free_port
 from tests.component.commands.test_asking import COUNTS, Shown, showing
 from tests.support.samples import as_of, broker_view, cluster_view
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def on_terminal(columns: int, *arguments: str) -> str:
         with suppress(OSError):  # the terminal's end, where the other side is closed
             while chunk := os.read(ours, 65536):
                 chunks.append(chunk)
-        assert process.wait(20) == 0
+        assert process.wait(DEADLINE_S) == 0
     os.close(ours)
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
@@ -126,7 +126,7 @@ def test_a_screen_is_watched_over_a_restart_of_the_exporter(shown: Shown) -> Non
                 terminal.wait_for(b"figures are ")
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(DEADLINE_S)
             terminal.end()
 
 
@@ -182,7 +182,7 @@ def test_status_is_watched_over_a_restart_of_the_exporter(shown: Shown) -> None:
                 wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 2)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(DEADLINE_S)
             for each in outputs.values():
                 each.end()
     assert json.loads(outputs["stdout"].chunks[1])["counts"]["offline"] == 7

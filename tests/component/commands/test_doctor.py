@@ -37,7 +37,7 @@ from tests.component.exporter.test_exporter import (
 from tests.support.api_server import Served
 from tests.support.samples import as_of, cluster_view, log_view
 from tests.support.topic_changes import alter_topic, create_topic, delete_topic
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -59,6 +59,15 @@ class Findings:
         (finding,) = [each for each in self.all if each["about"].startswith(about)]
         return finding
 
+    @property
+    def wrong(self) -> list[dict[str, str]]:
+        """The findings that a person should look at."""
+        return [each for each in self.all if each["level"] in {"warn", "fail"}]
+
+    def __repr__(self) -> str:
+        """Return what is wrong, for a test that waits."""
+        return repr(self.wrong)
+
     def levels(self) -> dict[str, str]:
         """Return the level of each thing."""
         return {each["about"]: each["level"] for each in self.all}
@@ -68,7 +77,7 @@ class Findings:
 def client(zookeeper: ZooKeeper, zk_chroot: str) -> Iterator[KazooClient]:
     """A client under a chroot that holds a small cluster."""
     client = KazooClient(zookeeper.connect_string + zk_chroot)
-    client.start(timeout=10)
+    client.start(timeout=DEADLINE_S)
     for path, body in {
         "/cluster/id": {"version": "1", "id": "watched-cluster"},
         "/controller": {"version": 2, "brokerid": 1},
@@ -124,17 +133,16 @@ def test_a_healthy_pipeline_passes_every_check_unchanged(
     with running(settings) as exporter:
         _show(exporter)
         admin = AdminClient(client_properties(settings))
-        topics = set(admin.list_topics(timeout=10).topics)
+        topics = set(admin.list_topics(timeout=DEADLINE_S).topics)
+        arguments = (
+            *watched(zookeeper, zk_chroot),
+            *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
+        )
         with exporter.beating():
-            found = Findings(
-                capsys,
-                *watched(zookeeper, zk_chroot),
-                *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
-            )
-        assert set(admin.list_topics(timeout=10).topics) == topics
+            # What is late for a moment is found, too.
+            found = wait_until(lambda: Findings(capsys, *arguments), lambda found: not found.wrong)
+        assert set(admin.list_topics(timeout=DEADLINE_S).topics) == topics
     assert tree(client) == before
-    wrong = {about: level for about, level in found.levels().items() if level in {"warn", "fail"}}
-    assert wrong == {}
     assert found.code == 0
     assert "3.8.4, standalone" in found.of("zookeeper ")["text"]
     assert "2 brokers (1, 2), registration version 5" in found.of("cluster")["text"]
@@ -294,13 +302,14 @@ def test_a_record_of_a_clock_that_is_ahead_is_named_and_ends_with_an_older_relea
 
     def written() -> dict[str, str]:
         producer.produce(names.changes, b"x", partition=0, timestamp=a_year_ahead)
-        assert producer.flush(10) == 0
+        assert producer.flush(DEADLINE_S) == 0
         return Findings(capsys, *options).of(about)
 
     assert written()["level"] == "ok"
     alter_topic(admin, names.changes, "message.timestamp.type", "CreateTime")
-    poisoned = written()
-    assert (poisoned["level"], "retention deletes nothing" in poisoned["text"]) == ("warn", True)
+    # The broker tells the new setting a moment before it dates records by it.
+    poisoned = wait_until(written, lambda found: found["level"] == "warn")
+    assert "retention deletes nothing" in poisoned["text"]
     ensure_topics(settings, stop=threading.Event())
     finding = Findings(capsys, *options).of(names.changes)
     assert (finding["level"], "CreateTime" in finding["text"]) == ("ok", False)
@@ -311,7 +320,7 @@ def test_settings_of_the_brokers_files_are_printed_as_options(
 ) -> None:
     """By DescribeConfigs: the file's value, under what was set dynamically; its lack of topics is no fault."""
     admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
-    described = admin.describe_cluster().result(timeout=10)
+    described = admin.describe_cluster().result(timeout=DEADLINE_S)
     (node,) = described.nodes
     dynamic = ConfigResource(
         ResourceType.BROKER,
@@ -331,13 +340,13 @@ def test_settings_of_the_brokers_files_are_printed_as_options(
             *("--zookeeper", f"127.0.0.1:{free_port()}"),
         )
         for future in admin.incremental_alter_configs([dynamic]).values():
-            future.result(timeout=10)
+            future.result(timeout=DEADLINE_S)
         try:
             found = Findings(capsys, *options)
         finally:
             dynamic.incremental_configs[0].incremental_operation = AlterConfigOpType.DELETE
             for future in admin.incremental_alter_configs([dynamic]).values():
-                future.result(timeout=10)
+                future.result(timeout=DEADLINE_S)
         lines = [each for each in found.all if each["about"] == "brokers' files of prod"]
         on = f"on broker {node.id}"
         percentage = f"leader.imbalance.per.broker.percentage=10 {on}"

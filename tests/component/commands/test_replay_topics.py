@@ -23,6 +23,7 @@ from kcm.servers.ports import free_port
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, ensure_topics
 from tests.support.histories import Fold, History, encode_changes, small_cluster
+from tests.support.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -68,7 +69,7 @@ class Topics:
     def append(self, topic: str, value: bytes, *, partition: int = 0) -> None:
         """Append any message."""
         self._producer.produce(topic, value=value, partition=partition)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
 
 
 @pytest.fixture

@@ -26,12 +26,13 @@ from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
 from tests.support.hanging import HANG
 from tests.support.registered import registered
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 CLUSTER = "up"
 READY_S = DEADLINE_S + READY_DEADLINE_S
 """As long as the command itself waits: Spark's classes are prepared, and Spark starts; on a busy machine in minutes."""
 STOPPED_S = 60.0
+"""All parts end at once, on a machine that does much else; of a start that is refused, most is Python's own."""
 
 # Two starts of Spark on a busy machine take longer than a test usually may.
 pytestmark = pytest.mark.timeout(600)
@@ -126,7 +127,7 @@ def watched(zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker) 
     state = {"controller_epoch": 7, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0]}
     admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
     znodes: dict[str, object] = {
-        "/cluster/id": {"version": "1", "id": admin.list_topics(timeout=10).cluster_id},
+        "/cluster/id": {"version": "1", "id": admin.list_topics(timeout=DEADLINE_S).cluster_id},
         "/brokers/ids/0": broker,
         "/controller": {"version": 2, "brokerid": 0, "timestamp": "1", "kraftControllerEpoch": -1},
         "/controller_epoch": 7,

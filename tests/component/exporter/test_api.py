@@ -34,6 +34,7 @@ from tests.support.samples import (
     recommendation_view,
     topic_view,
 )
+from tests.support.waiting import DEADLINE_S
 
 QUERIES: dict[str, tuple[str, ...]] = {
     "partitions": ("", "filter=offline", "filter=not-preferred&filter=electable", "limit=1"),
@@ -71,7 +72,7 @@ class Server(NamedTuple):
         """Send a request, and return the answer of any status."""
         request = urllib.request.Request(self.url + path, headers=headers or {})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
                 return Answer(answer.status, dict(answer.headers), json.loads(answer.read()))
         except urllib.error.HTTPError as error:
             with error:
