@@ -43,6 +43,7 @@ from tests.support.samples import (
     T0,
 )
 from tests.support.signals import SIGNALS
+from tests.support.waiting import DEADLINE_S
 
 PROMTOOL = shutil.which("promtool")
 
@@ -81,7 +82,7 @@ class Asked:
     def _get(self, what: str, **asked: object) -> dict[str, Any]:
         url = f"{self._url}/api/v1/{what}?{urllib.parse.urlencode(asked)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
                 shown: dict[str, Any] = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

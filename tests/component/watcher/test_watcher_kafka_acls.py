@@ -23,7 +23,7 @@ from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import UsageError
 from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 
 EVERYBODY = "User:*"
@@ -52,7 +52,7 @@ def strict_broker(supervisor: Supervisor, jars: Jars) -> Iterator[KraftBroker]:
 def watched(zookeeper: ZooKeeper, zk_chroot: str) -> str:
     """A cluster without brokers, in a place of its own."""
     client = KazooClient(zookeeper.connect_string + zk_chroot)
-    client.start(timeout=10)
+    client.start(timeout=DEADLINE_S)
     try:
         client.ensure_path("/brokers/ids")
         client.ensure_path("/brokers/topics")
@@ -138,5 +138,5 @@ def test_without_write_on_the_views_a_watcher_still_writes_the_log(
     with watching(settings), LogReader(settings) as log:
         log.wait_for(ChangeKind.RESYNC_FINISHED)
         deny_write(strict_broker, f"{settings.topic_prefix}.views")
-        before = sum(change.kind is ChangeKind.HEARTBEAT for change in log.read())
+        before = sum(change.kind is ChangeKind.HEARTBEAT for change in log.read_to_the_end())
         log.wait_for(ChangeKind.HEARTBEAT, before + 3)

@@ -29,7 +29,7 @@ from tests.component.watcher.watching import (
 )
 from tests.support.release_jars import jars_of
 from tests.support.releases import ZOOKEEPER_3_4
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.ensemble.four_letter_words import four_letter_word
 
 STATE = "/brokers/topics/t0/partitions/0/state"
@@ -43,7 +43,7 @@ def old_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
     server = ZooKeeper(supervisor, jars, folder, name="old-zookeeper", classpath=classpath)
     server.start()
     assert f"Zookeeper version: {ZOOKEEPER_3_4.version}" in four_letter_word(
-        HOST, server.port, "srvr"
+        HOST, server.port, "srvr", deadline_s=DEADLINE_S
     )
     yield server
     server.kill()

@@ -16,7 +16,7 @@ from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 USER, PASSWORD = "kcm", "hush:hush"
 TOPIC = "/brokers/topics/t"
@@ -54,7 +54,7 @@ def guarded(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
         server.connect_string,
         sasl_options={"mechanism": "DIGEST-MD5", "username": USER, "password": PASSWORD},
     )
-    client.start(timeout=10)
+    client.start(timeout=DEADLINE_S)
     try:
         client.ensure_path("/brokers/ids")
         client.ensure_path("/brokers/topics")
@@ -104,7 +104,7 @@ def test_a_server_without_sasl_is_named_as_such(
     finally:
         watcher.stop()
     assert "has no SASL, which zk_auth asks for: leave zk_auth empty" in str(watcher.error)
-    (finding,) = check_cluster(settings, 8.0).findings
+    (finding,) = check_cluster(settings, DEADLINE_S).findings
     assert (finding.level, finding.text) == (
         Level.FAIL,
         "none: ZooKeeper has no SASL, which zk_auth asks for",

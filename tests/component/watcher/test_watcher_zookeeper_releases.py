@@ -26,6 +26,7 @@ from tests.component.watcher.watching import (
 )
 from tests.support.release_jars import jars_of
 from tests.support.releases import ZOOKEEPERS, ZooKeeperRelease
+from tests.support.waiting import DEADLINE_S
 from zk_source.ensemble.four_letter_words import four_letter_word
 
 STATE = "/brokers/topics/t0/partitions/0/state"
@@ -57,7 +58,7 @@ def server(release: ZooKeeperRelease, supervisor: Supervisor, jars: Jars) -> Ite
 
 
 def _ask(server: ZooKeeper, word: str) -> str:
-    return four_letter_word(HOST, server.port, word)
+    return four_letter_word(HOST, server.port, word, deadline_s=DEADLINE_S)
 
 
 @pytest.mark.full
