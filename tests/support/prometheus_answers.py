@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from dashboards.signals.signal import Signal
 from tests.support.signals import appears
+from tests.support.waiting import DEADLINE_S
 
 LOOK_S = 0.25
 """Time between two evaluations: half of a scrape interval.
@@ -23,7 +24,7 @@ So no scrape is missed, also where the next one fails and leaves no sample.
 def ask(url: str, what: str, **asked: object) -> list[Any]:
     """Return the result of `query` or `query_range`."""
     with urllib.request.urlopen(
-        f"{url}/api/v1/{what}?{urllib.parse.urlencode(asked)}", timeout=10
+        f"{url}/api/v1/{what}?{urllib.parse.urlencode(asked)}", timeout=DEADLINE_S
     ) as answer:
         result: list[Any] = json.load(answer)["data"]["result"]
     return result

@@ -12,6 +12,7 @@ from kcm.demo.steps import ZOOKEEPER
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.servers.jars import Jars
 from kcm.servers.supervisor import Supervisor
+from tests.support.waiting import DEADLINE_S, wait_until
 from tests.support.worlds import WORLD_ENDS
 from tests.system.noted_story import NotedStory, ZooKeeperRun
 
@@ -47,7 +48,9 @@ def outcomes(scene: ZooKeeperRun, board: NotedStory) -> list[StepOutcome]:
     scene.run_steps()
     if not board.outcomes[-1].problem:
         # Other tests go on with this cluster, in any order: they stop its brokers, and elect.
-        board.shown_at_its_end = ExporterApi(scene.pipeline.exporter_url).get(
-            cluster_path(CLUSTER_NAME)
+        api = ExporterApi(scene.pipeline.exporter_url, within_s=DEADLINE_S)
+        board.shown_at_its_end = wait_until(
+            lambda: api.get(cluster_path(CLUSTER_NAME)),
+            lambda shown: shown["completeness"]["status"] == "live",  # late for a moment if busy
         )
     return board.outcomes

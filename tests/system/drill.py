@@ -117,7 +117,7 @@ class Drill:
             self._deposed_at_work[broker.broker_id] = self._times_deposed_at_work(broker)
         self.cluster.truth = ZooKeeperTruth(self.cluster.zookeeper.connect_string)
         self.cluster.load = Load(self.cluster.bootstrap_servers)
-        self.zookeeper.start(timeout=20)
+        self.zookeeper.start(timeout=DEADLINE_S)
         self._await_no_topics()
         self.prometheus.start()
         self.pipeline.processes["stream"].wait_ready()
@@ -127,11 +127,13 @@ class Drill:
     def _forget_topics(self) -> None:
         """Delete the story's topics, so that each step finds what it made and nothing else."""
         admin = self.cluster.kafka.admin
-        topics = [name for name in admin.list_topics(timeout=15).topics if name[0] != "_"]
+        topics = [name for name in admin.list_topics(timeout=DEADLINE_S).topics if name[0] != "_"]
         for deleted in admin.delete_topics(topics).values() if topics else ():
             deleted.result()
         wait_until(
-            lambda: [name for name in admin.list_topics(timeout=15).topics if name[0] != "_"],
+            lambda: [
+                name for name in admin.list_topics(timeout=DEADLINE_S).topics if name[0] != "_"
+            ],
             lambda left: left == [],
             deadline_s=DEADLINE_S,
         )

@@ -5,14 +5,15 @@ A signal that `signal_steps` assigns to a step of the demo changes in that step.
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dashboards.alerts.rules import rules
 from kcm.demo.run import CLUSTER_NAME
@@ -42,15 +43,21 @@ FIRED = {
 RESOLVED = {"KafkaPartitionsOffline", "KafkaLeadersCannotReturn"}
 """Those that end with the story; that of elections lasts for its window. The drill has the rest."""
 
+AS_SHIPPED = {"KcmBlind"}
+"""A scrape may take half a second here: on a busy machine two in a row may fail, which leaves the cluster unseen for more than one."""
+
 NEVER = {"KafkaControllerZombie", "KafkaUncleanLeaderElection", "KcmBlind", "KcmBehind"}
 
 
 def _hasty_rules(folder: Path) -> Path:
-    """Write the rules with a second in place of each waiting time; return the file."""
-    text = re.sub(r"^( +(?:for|keep_firing_for)): .*$", r"\1: 1s", rules(), flags=re.MULTILINE)
+    """Write the rules with a second in place of each waiting time but those of `AS_SHIPPED`; return the file."""
+    shipped = yaml.safe_load(rules())
+    for rule in itertools.chain.from_iterable(group["rules"] for group in shipped["groups"]):
+        if rule["alert"] not in AS_SHIPPED:
+            rule.update({name: "1s" for name in ("for", "keep_firing_for") if name in rule})
     folder.mkdir(exist_ok=True)
     path = folder / "rules.yaml"
-    path.write_text(text)
+    path.write_text(yaml.safe_dump(shipped))
     return path
 
 
@@ -118,7 +125,7 @@ def test_an_alert_resolves_after_the_failure(seen: SeenStory, alert: str) -> Non
 
 @pytest.mark.parametrize("alert", sorted(NEVER))
 def test_an_alert_is_silent_without_its_failure(seen: SeenStory, alert: str) -> None:
-    """The story does not cause its failure, even with shortened waiting times of the rule."""
+    """The story does not cause its failure, even where the waiting times of the rule are shortened."""
     start = math.floor(min(seen.began.values()))
     asked = {"query": firing(alert), "start": start, "end": math.ceil(seen.ended)}
     assert ask(seen.url, "query_range", step=LOOK_S, **asked) == []

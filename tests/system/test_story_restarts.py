@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(600)
 
 def _shown(scene: ZooKeeperRun) -> dict[str, Any]:
     url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
         shown: dict[str, Any] = json.load(answer)
     return shown
 
