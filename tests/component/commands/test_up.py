@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcm.run.exporter_client import ClusterSeen, read_cluster
 from kcm.run.pipeline_processes import READY_DEADLINE_S
-from kcm.servers.class_archive import DEADLINE_S
+from kcm.servers import class_archive
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.zookeeper import ZooKeeper
@@ -29,7 +29,7 @@ from tests.support.registered import registered
 from tests.support.waiting import DEADLINE_S, wait_until
 
 CLUSTER = "up"
-READY_S = DEADLINE_S + READY_DEADLINE_S
+READY_S = class_archive.DEADLINE_S + READY_DEADLINE_S
 """As long as the command itself waits: Spark's classes are prepared, and Spark starts; on a busy machine in minutes."""
 STOPPED_S = 60.0
 """All parts end at once, on a machine that does much else; of a start that is refused, most is Python's own."""
