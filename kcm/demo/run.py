@@ -263,9 +263,11 @@ class DemoRun(Generic[ClusterT]):
             return "the cluster did not come to what this step is about"
         if shown is None:
             return f"the monitor shows nothing: {self.monitor.status}"
+        said = self.monitor.status
         if different := differences(truth.figures, shown.figures):
-            return f"DIFFERENT: {', '.join(different)}"
-        if (said := self.monitor.status) != status:
+            told = "" if said == status else f" (the monitor says that its figures are {said})"
+            return f"DIFFERENT: {', '.join(different)}{told}"
+        if said != status:
             return f"the monitor says that its figures are not {status}: {said}"
         return self._why_not_final(truth, shown, stalls=stalls)
 

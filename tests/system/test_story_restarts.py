@@ -11,9 +11,11 @@ import pytest
 from kcm.demo.cluster import ELECTION_DEADLINE_S
 from kcm.demo.figures import TrueFigures
 from kcm.demo.run import CLUSTER_NAME, StepOutcome
+from kcm.run.pipeline_processes import READY_DEADLINE_S
 from tests.system.noted_story import ZooKeeperRun
 
-DEADLINE_S = 120.0
+DEADLINE_S = READY_DEADLINE_S
+"""As long as a start may take: Spark starts anew."""
 pytestmark = pytest.mark.timeout(600)
 
 

@@ -134,6 +134,10 @@ def test_figures_that_are_not_live_fail(run: DemoRun[ZooKeeperCluster]) -> None:
     """Correct figures that the monitor itself reports as incomplete prove nothing."""
     outcome = compare(run, [(9.0, FIGURES)], [(8.0, FIGURES)], status="incomplete")
     assert outcome.problem.endswith("not live: incomplete")
+    late = compare(run, [(9.0, FIGURES)], [(8.0, FLAPPED)], status="behind")
+    assert (
+        late.problem == "DIFFERENT: under_replicated (the monitor says that its figures are behind)"
+    )
 
 
 @pytest.mark.parametrize(
