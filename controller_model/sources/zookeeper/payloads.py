@@ -65,7 +65,8 @@ class BrokerZnode(msgspec.Struct, frozen=True):
     """/brokers/ids/N (kafka.zk.BrokerIdZNode), versions 1 to 5.
 
     1: host and port (Kafka 0.8); 2: endpoints (0.9); 3: rack; 4: listener_security_protocol_map
-    (0.10); 5: features (2.7). Without a plaintext listener host is None and port -1.
+    (0.10); 5: features (2.7). Without a plaintext listener host is None and port -1. Kafka does not read
+    the timestamp that it writes (BrokerIdZNode.decode).
     """
 
     version: Annotated[int, msgspec.Meta(ge=1, le=5)]
@@ -74,7 +75,6 @@ class BrokerZnode(msgspec.Struct, frozen=True):
     endpoints: tuple[str, ...] = ()
     rack: str | None = None
     jmx_port: _INT32 | None = None
-    timestamp: str | int | None = None
     listener_security_protocol_map: dict[str, str] | None = None
     """None: each listener is named like its security protocol, as in all older versions."""
     features: dict[str, dict[str, _INT16]] = {}
