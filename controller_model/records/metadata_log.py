@@ -102,20 +102,26 @@ class MetadataSlice(MetadataLogRecord, frozen=True, tag="metadata_slice"):
         return new_tuple(Position, (self.generation, self.last + 1))
 
 
-class SnapshotRecord(MetadataLogRecord, frozen=True):
+class EndRecord(MetadataLogRecord, frozen=True):
+    """A record about the metadata log up to an offset."""
+
+    end: Int64
+    """The offset that follows what it is about."""
+
+    @property
+    def position(self) -> Position:
+        """Where a log ends that has all that it is about."""
+        return new_tuple(Position, (self.generation, self.end))
+
+
+class SnapshotRecord(EndRecord, frozen=True):
     """A record of the reading of a snapshot: the whole state of the metadata log up to `end`.
 
     Kafka names a snapshot by the offset that follows it, and the epoch of the record before that. One reading of it is
     these records of one watcher, in order; a newer start ends an older reading.
     """
 
-    end: Int64
     epoch: Int32
-
-    @property
-    def position(self) -> Position:
-        """Where a log ends that includes the snapshot."""
-        return new_tuple(Position, (self.generation, self.end))
 
 
 class SnapshotStarted(SnapshotRecord, frozen=True, tag="snapshot_started"):
@@ -195,11 +201,12 @@ class QuorumSample(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return None if is_unknown else max(0, end - replica.log_end_offset)
 
 
-class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"):
-    """A sign of life of a watcher, about every 10 s, and what it knows that is in no record of the metadata log."""
+class MetadataHeartbeat(EndRecord, frozen=True, tag="metadata_heartbeat"):
+    """A sign of life of a watcher, about every 10 s, and what it knows that is in no record of the metadata log.
 
-    end: Int64
-    """The offset that follows what the watcher has published or read back."""
+    Its `end` is that of what the watcher has published or read back.
+    """
+
     sent_at: Int64
     """When it was sent, by the watcher's clock."""
     high_watermark: Int64 | None = None
@@ -216,19 +223,13 @@ class MetadataHeartbeat(MetadataLogRecord, frozen=True, tag="metadata_heartbeat"
     snapshot_at: Int64 | None = None
     """The newest snapshot that a controller offers: its end, and when its last record was appended."""
 
-    @property
-    def position(self) -> Position:
-        """Where a log ends that has all that its watcher had."""
-        return new_tuple(Position, (self.generation, self.end))
 
-
-class MetadataReconciled(MetadataLogRecord, frozen=True, tag="metadata_reconciled"):
+class MetadataReconciled(EndRecord, frozen=True, tag="metadata_reconciled"):
     """What the controllers hold at `end`, as a watcher has read it anew from a snapshot and the log behind it.
 
     It follows the slice that ends there: a reader that holds the same up to `end` compares (`metadata_digest`).
     """
 
-    end: Int64
     epoch: Int32
     """The epoch of the record before `end`."""
     topics: Int64
@@ -236,11 +237,6 @@ class MetadataReconciled(MetadataLogRecord, frozen=True, tag="metadata_reconcile
     brokers: Int64
     digest: str
     """As `changes.digest_text`."""
-
-    @property
-    def position(self) -> Position:
-        """Where a log ends that it is compared with."""
-        return new_tuple(Position, (self.generation, self.end))
 
 
 AnyMetadataRecord = (

@@ -59,10 +59,8 @@ def test_every_record_reads_back_equal() -> None:
 
 def test_a_position_is_the_end_of_the_log_that_includes_the_record() -> None:
     """The offset that follows is the seq, so that the first record of a history is after NOWHERE."""
-    assert [each.position for each in EVERY[:3]] == [
-        Position(1, 10),
-        Position(1, 1),
-        Position(1, 50),
+    assert [each.position for each in EVERY] == [
+        Position(1, end) for end in (10, 1, 50, 50, 50, 10)
     ]
 
 
