@@ -23,7 +23,6 @@ from controller_model.kafka.metadata_records import (
     Partition,
     PartitionChange,
 )
-from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent, LeaderElectionKind
 from controller_model.sources.kraft.reading import Reading
 from controller_model.sources.kraft.state import KraftState
@@ -132,7 +131,8 @@ def read_change(reading: Reading, change: PartitionChange) -> list[AnyEvent]:
     if leader != old.leader and leader >= 0:
         election = _election(reading, change, old, is_reassigned=is_reassigned)
         if election is _PREFERRED:
-            asked_by = _asked_by(reading, name, partition)
+            control = state.control
+            asked_by = asked_elections.origin_of(control, name, partition, at=control.now)
     cause = reading.cause.brokers
     recovery = change.leader_recovery_state
     eligible, directories = old.eligible, old.directories
@@ -266,11 +266,6 @@ def _election(
         return _PREFERRED
     # Kafka splits what one broker's end causes after 10,000 records; only the last batch states the broker.
     return _UNKNOWN
-
-
-def _asked_by(reading: Reading, topic: str, partition: int) -> ElectionOrigin | None:
-    control = reading.state.control
-    return asked_elections.origin_of(control, topic, partition, at=control.now)
 
 
 def _numbered(kraft: KraftState, directories: Sequence[str]) -> tuple[int, ...]:

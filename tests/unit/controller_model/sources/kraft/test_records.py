@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from controller_model.fold.replay import EventBatch
 from controller_model.insight.loss import lose
 from controller_model.kafka import metadata_records as kafka
+from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import (
     BrokerEnd,
     BrokerStarted,
@@ -30,7 +32,9 @@ from controller_model.records.metadata_log import (
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import ABSENT_IN_KRAFT, BrokerView, Capability
 from controller_model.sources.kraft.brokers import addresses
+from controller_model.sources.kraft.source import PROOF_MS
 from controller_model.state import figures
+from tests.support.histories import election_request
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, dirs_of, uuid
 
 OF_INTEREST = BrokerStarted | BrokerStopped | LeadersElected | PartitionsOffline | IsrShrunk
@@ -119,6 +123,24 @@ def test_the_last_election_of_partition_0(operations: list[tuple[Any, ...]], kin
         if isinstance(each, LeadersElected) and each.partitions[0].partition == 0
     ]
     assert elected[-1].election == kind
+
+
+def test_a_request_of_kcm_is_the_origin_of_the_preferred_election() -> None:
+    """And not of another election of the partition in between."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    EventBatch(fold.state).store_request(election_request("t", 0))
+    place = cluster.end
+    cluster.fence(1)
+    cluster.unfence(1)
+    cluster.grow("t", 0)
+    cluster.elect_preferred()
+    fold.feed(Watcher(cluster).slices(first=place))
+    elected = [each for each in fold.events if isinstance(each, LeadersElected)]
+    assert [(each.election, each.by) for each in elected] == [
+        (LeaderElectionKind.OFFLINE, None),
+        (LeaderElectionKind.PREFERRED, ElectionOrigin.KCM),
+    ]
 
 
 def test_the_leader_epoch_grows_if_a_leader_is_stated_also_the_same() -> None:
@@ -443,6 +465,16 @@ def test_figures_are_not_proved_while_the_watcher_catches_up() -> None:
     assert fold.cluster.log.incomplete
     assert fold.cluster.log.verified_at is None
     assert not fold.feed([last]).cluster.log.incomplete
+
+
+def test_figures_are_proved_again_only_after_a_while() -> None:
+    """A proof sends all views again: what continues without a hole does not do so with each record."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    proved_at = fold.cluster.log.verified_at
+    for after, expected in ((PROOF_MS - 1, proved_at), (PROOF_MS, proved_at + PROOF_MS)):
+        beat = Watcher(cluster).heartbeat(observed_at=proved_at + after)
+        assert fold.feed([beat]).cluster.log.verified_at == expected
 
 
 def test_what_a_kraft_cluster_does_not_have_cannot_be_seen_and_is_not_missing() -> None:
