@@ -13,6 +13,7 @@ from controller_model.records.events import Anomaly
 from controller_model.records.metadata_log import NO_EPOCH, MetadataBatch, MetadataSlice
 from controller_model.records.views import ResyncWanted
 from controller_model.sources.kraft import source
+from controller_model.sources.kraft.state import EPOCHS_KEPT
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher
 
 AT = 1_700_000_000_000
@@ -127,6 +128,15 @@ def test_a_heartbeat_shows_that_records_are_missing() -> None:
     assert wanted.offset == cluster.end
     stale = Watcher(cluster).heartbeat(end=cluster.end - 1, leader=-1, leader_epoch=99)
     assert fold.feed([stale]).cluster.controller.id == cluster.controller
+
+
+def test_the_epochs_that_are_held_are_limited() -> None:
+    """Each election adds one, for ever; of an offset below them the epoch is not known, and a slice counts as held."""
+    slices = [a_slice(0, 0, 1), *(a_slice(at, at, at + 1, at) for at in range(1, EPOCHS_KEPT + 2))]
+    fold = KraftFold().feed(slices)
+    assert len(fold.state.control.source.epochs) == EPOCHS_KEPT
+    assert fold.feed([a_slice(1, 1, 9, 1)]).cluster.log.not_newer == 1
+    assert fold.feed([a_slice(9, 9, 9, 1)]).cluster.log.anomalies == 1
 
 
 def test_a_heartbeat_of_a_history_that_is_not_held_asks_for_a_snapshot() -> None:

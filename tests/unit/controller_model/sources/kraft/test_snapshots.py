@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from controller_model.kafka import metadata_records as kafka
-from controller_model.records.events import Incomplete, TopicCreated, Verified
+from controller_model.records.events import Incomplete, TopicCreated, TopicExpanded, Verified
 from controller_model.records.metadata_log import SnapshotFinished, SnapshotPart, SnapshotStarted
 from controller_model.records.views import Capability
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, uuid
@@ -192,6 +192,34 @@ def test_a_topic_that_was_created_again_unseen_is_another() -> None:
     topic = fold.views()["prod/topic/t/0"]
     assert (topic.topic_id, topic.min_isr, len(topic.partitions)) == (cluster.topics["t"], None, 1)
     assert fold.views()["prod/broker/4"].record.since is None
+
+
+def test_partitions_that_another_history_had_created_go() -> None:
+    """A topic of the same id has fewer of them: one that is created later is new, and its leader is not elected."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    del cluster.parts["t"][1], cluster.parts["t"][2]
+    fold.feed(Watcher(cluster, generation=2).snapshot())
+    assert fold.cluster.counts.partitions == 1
+    assert fold.views()["prod/topic/t/0"].partitions == (0,)
+    place = cluster.end
+    cluster.tick(1_000)
+    cluster.expand("t", 1)
+    fold.events.clear()
+    fold.feed(Watcher(cluster, generation=2).slices(first=place))
+    expanded, *others = [each for each in fold.events if not isinstance(each, Verified)]
+    assert isinstance(expanded, TopicExpanded)
+    assert (expanded.before, expanded.partitions, others) == (1, 2, [])
+
+
+def test_elections_that_a_snapshot_passes_are_an_interval() -> None:
+    """At least one, and at most one in each epoch: what the epochs allow beyond that adds up."""
+    cluster = a_cluster()
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    for candidacies, elections, possible in ((2, 2, 2), (1, 3, 3)):
+        cluster.elect(3001, after_ms=1_000, candidacies=candidacies)
+        controller = fold.feed(Watcher(cluster).snapshot()).cluster.controller
+        assert (controller.elections, controller.possible_elections) == (elections, possible)
 
 
 def test_a_part_that_is_lost_fails_the_snapshot() -> None:
