@@ -161,3 +161,27 @@ def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:
     assert not published.view(0).more_if_lost
     deny(published.control)
     assert [published.view(broker).more_if_lost for broker in (0, 1, 2)] == [True] * 3
+
+
+def test_a_broker_that_leads_what_it_is_no_replica_of_is_shown_with_it() -> None:
+    """Somebody else than Kafka may write such a leader; it is counted, so its view is sent."""
+    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
+    for partition in (0, 1):
+        history.state("t", partition, leader=2, isr=[0, 1])
+        fold.follow(history)
+        view = fold.views()["prod/broker/2"]
+        assert isinstance(view, BrokerView)
+        assert view.leaders == partition + 1
+
+
+def test_a_broker_that_left_an_isr_is_shown_although_no_assignment_is_known() -> None:
+    """The state of a partition may be held without its topic's znode: it counts in no figure of brokers but this."""
+    history, fold = begun(t={0: (0, 1)})
+    history.state("u", 0, leader=0, isr=[0, 2])
+    fold.follow(history)
+    fold.views()
+    history.state("u", 0, leader=0, isr=[0])
+    fold.follow(history)
+    view = fold.views()["prod/broker/2"]
+    assert isinstance(view, BrokerView)
+    assert view.record.isr_leaves == 1

@@ -245,6 +245,7 @@ def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
         fold.feed([] if one_by_one else history.changes)
         work = only(fold.events, FailoverWork)
         assert (work.partitions, work.took_ms) == (2, 20)
+        assert fold.cluster_view().controller.failover_last_ms == 20
         took.append(work)
     assert took[0] == took[1]
 

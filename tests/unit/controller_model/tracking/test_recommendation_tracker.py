@@ -174,8 +174,12 @@ def test_elections_are_graded_after_they_were_watched() -> None:
     last = history.now + 1
     beat(history, fold, WATCH_MS // BEAT_MS - 1)
     assert graded(fold) == []
+    fold.views()
     beat(history, fold, 1)
     (grade,) = graded(fold)
+    view = fold.views()["prod/recommendation"]
+    assert isinstance(view, RecommendationView)
+    assert (view.standing, view.graded) == (None, (grade,))
     assert grade.outcome is Outcome.MENDED
     assert (grade.number, grade.elected_at) == (1, first)
     assert (grade.partition_count, grade.elections, grade.watched) == (2, 2, 2)

@@ -612,12 +612,13 @@ def test_a_denied_znode_that_is_read_again_or_deleted_is_no_longer_marked() -> N
 
 
 def test_a_topic_that_a_resync_was_denied_is_shown_again() -> None:
-    """Otherwise its view would count as one from before the resync, of a topic that no longer exists."""
+    """Otherwise its view would count as one from before the resync, of a topic that no longer exists: after each one."""
     history, fold, _ = begun()
     fold.views()
-    denied_resync(history)
-    fold.follow(history)
-    assert topic_views(fold) == ["prod/topic/t/0"]
+    for _again in range(2):
+        denied_resync(history)
+        fold.follow(history)
+        assert topic_views(fold) == ["prod/topic/t/0"]
 
 
 def topic_views(fold: Fold) -> list[str]:
