@@ -150,6 +150,17 @@ def test_safe_to_stop_is_true_with_notes_of_its_effects() -> None:
     assert safety(lose([part()], cluster, {3}), cluster).notes == ()
 
 
+def test_that_brokers_refuse_the_controller_is_a_note() -> None:
+    """While its epoch is below the one that they have seen; that of the next controller may not be."""
+    cluster = up(1, 2, 3, controller=1, controller_epoch=4, refused_below=5)
+    assert safety(lose([], cluster, {3}), cluster).notes == (
+        "brokers refuse what the controller sends, because its epoch went back: no election takes effect",
+    )
+    assert safety(lose([], cluster, {1}), cluster).notes == (
+        "the controller is among them: another broker is elected",
+    )
+
+
 def test_safe_to_stop_is_false_with_reasons() -> None:
     """Every reason with its number and examples, the worst first."""
     partitions = [

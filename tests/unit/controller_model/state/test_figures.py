@@ -59,3 +59,23 @@ def test_a_sure_loss_is_known_without_min_insync_replicas() -> None:
     view = fold.broker_view(0)
     assert (view.offline_if_lost, view.under_min_isr_if_lost) == (1, None)
     assert view.safe_to_stop is False
+
+
+def test_what_a_refused_controller_does_not_elect_counts_once() -> None:
+    """What its broker leads is offline, whoever else is in sync, and nothing besides."""
+    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
+    history.state("t", 0, leader=0, isr=[0])
+    history.set("/config/topics/t", {"version": 1, "config": {"min.insync.replicas": "2"}})
+    fold.follow(history)
+    fold.state.control.controller.view.refused_below = 9
+    view = fold.broker_view(0)
+    assert (view.offline_if_lost, view.under_min_isr_if_lost) == (2, 0)
+
+
+def test_a_broker_that_is_gone_is_not_removed_from_an_isr_above_the_controllers_epoch() -> None:
+    """The controller aborts the election (ZooKeeper mode), so no write is pending for it."""
+    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
+    history.state("t", 0, leader=0, isr=[0, 1], controller_epoch=7)
+    history.broker_gone(1)
+    fold.follow(history)
+    assert fold.cluster_view().pending_writes.counts["isr_removal"] == 1
