@@ -25,6 +25,7 @@ import yaml
 
 from kcm.servers.jars import Jars, default_cache
 from kcm.servers.ports import free_port
+from tests.support.waiting import DEADLINE_S
 from tools.programs import find_helm
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +39,6 @@ NEEDS_HELM = pytest.mark.skipif(
 KUBERNETES = "1.31.0"
 """What helm is to render for; a helm that Go built from its module names a far older one."""
 HELM_DEADLINE_S = 240
-ANSWER_S = 5.0
 MAX_LINES = 40
 """Of each log, when an assertion fails."""
 USER = 10001
@@ -287,7 +287,7 @@ def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
 def answer(url: str) -> tuple[int, bytes]:
     """Return what a probe gets: status and body; 0 without a listening server."""
     try:
-        with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as response:
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()

@@ -40,7 +40,7 @@ from tests.component.chart.chart import (
 )
 from tests.component.chart.kubernetes_api import Kubernetes, Pod
 from tests.support.histories import History, encode_changes, small_cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 EXECUTORS = CHART / "ci" / "executors-values.yaml"
 OLDEST_KUBERNETES = "1.25"
@@ -242,7 +242,7 @@ class Log:
             key=history.cluster,
             partition=partition_of(history.cluster, PARTITIONS),
         )
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
 
     def view(self, history: History) -> ClusterView | None:
         """Return the cluster's view once all of its history is folded."""

@@ -310,7 +310,9 @@ def test_the_rendered_chart_watches_a_cluster(
         for exporter in exporters:
             seen = _wait_for_figures(exporter)
             assert (seen.controller_id, seen.epoch, seen.live_brokers) == (1, 7, 1)
-        assert sorted(_leads(watcher) for watcher in watchers) == [0, 1]
+        wait_until(
+            lambda: sorted(_leads(watcher) for watcher in watchers), lambda found: found == [0, 1]
+        )
         for process in processes.values():
             if is_confined:
                 assert f"Uid:\t{USER}" in Path(f"/proc/{process.pid}/status").read_text()
