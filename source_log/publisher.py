@@ -187,7 +187,6 @@ class Publisher:
         while self._waiting and self._may_send(now_ms, to_the_end=to_the_end):
             changes: list[bytes] = []
             size = 0
-            last = NOWHERE
             while self._waiting and len(changes) < MAX_CHANGES_PER_MESSAGE:
                 length = len(self._waiting[0].data) + _FRAMING_BYTES
                 if changes and size + length > MAX_MESSAGE_BYTES:

@@ -97,6 +97,8 @@ class Client:
         self.assigned: list[dict[Place, int]] = []
         self.epochs: list[dict[Place, int]] = []
         self.closed = 0
+        self.asked: list[Place] = []
+        """The partitions whose first and last offsets were asked for."""
         self.error_cb: Callable[[KafkaError], None] = lambda _: None
         self.properties: dict[str, Any] = {}
 
@@ -127,9 +129,12 @@ class Client:
         found = SimpleNamespace(error=error, partitions=dict.fromkeys(range(self.partitions)))
         return SimpleNamespace(topics={topic: found})
 
-    def get_watermark_offsets(self, _place: object, timeout: float) -> tuple[int, int] | None:
+    def get_watermark_offsets(
+        self, place: TopicPartition, timeout: float
+    ) -> tuple[int, int] | None:
         """Return the next answer; the last one repeats."""
         assert timeout > 0
+        self.asked.append((place.topic, place.partition))
         answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         if isinstance(answer, int):
             raise KafkaException(KafkaError(answer))

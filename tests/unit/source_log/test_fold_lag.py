@@ -48,6 +48,7 @@ def test_a_fold_at_an_earlier_generation_has_folded_no_change_of_this_one() -> N
 
 def test_a_step_a_second_is_allowed_until_the_fold_has_shown_progress() -> None:
     """It may be starting."""
+    assert FoldLag().allows_walk(ours(1), 0), "on a machine that has just started, too"
     lag = FoldLag()
     assert lag.allows_walk(ours(1), NOW_MS)
     assert not lag.allows_walk(ours(1 + STEP), NOW_MS + STEP_MS - 1)

@@ -46,11 +46,15 @@ class Lease(SoleWatcher):
 
     def __init__(self) -> None:
         self.status = LeaseStatus.VALID
-        self.invalidated = 0
+        self.invalidated = self.reports = 0
 
     def invalidate(self) -> None:
         """Count it."""
         self.invalidated += 1
+
+    def report_alive(self) -> None:
+        """Count it."""
+        self.reports += 1
 
 
 class Writing:
@@ -298,6 +302,11 @@ def test_missing_topics_end_the_term_so_that_they_are_created_again(
     assert new.leads == []
 
 
+def test_who_has_read_the_topics_reports_that_it_works(writing: Writing) -> None:
+    """A Kafka that is slow or down may have delayed that for long, and a lease is kept only by who works."""
+    assert (writing.lease.reports, writing.leads) == (1, [True])
+
+
 def test_a_lease_that_is_lost_while_the_topics_are_read_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -329,6 +338,7 @@ def test_a_close_publishes_what_waits_only_with_a_valid_lease(writing: Writing) 
     writing.lease.status = LeaseStatus.UNPROVEN
     writing.writer.close()
     assert (writing.kafka.log, set(writing.kafka.flushes_s)) == ([], {0})
+    assert writing.client.closed == 1, "nothing is read back any more"
     writing.lease.status = LeaseStatus.VALID
     writing.add(1)
     writing.kafka.flushes_s.clear()

@@ -263,6 +263,17 @@ def test_a_topic_that_stays_missing_is_a_failure(brokers: list[AnsweredProducer]
     assert len(brokers) == 3
 
 
+def test_what_is_abandoned_is_not_sent(brokers: list[AnsweredProducer]) -> None:
+    """Neither what waits nor what the producer still holds: without a valid lease another watcher may write."""
+    publishing = publisher_of()
+    for seq in (1, 2):
+        add(publishing, change(seq))
+        publishing.pump(0)
+    publishing.abandon()
+    assert (sent(brokers[0]), publishing.waiting) == ([1], 0)
+    assert (brokers[0].purged, brokers[0].flushed) == (True, [0]), "it does not wait for Kafka"
+
+
 def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(
     brokers: list[AnsweredProducer],
 ) -> None:

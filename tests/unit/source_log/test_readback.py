@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+import structlog
 from confluent_kafka import KafkaError
 
 from controller_model.kafka.ids import AsOf
@@ -204,10 +205,16 @@ def at_a_second_each(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("at_a_second_each")
 def test_a_missing_topic_is_looked_up_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was created a moment ago, or a broker has just started: not every broker knows it at once."""
-    monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
-    there = Client(ends=(*[MISSING] * int(MISSING_S), (0, 0)))
+    monkeypatch.setattr(
+        readback_module, "Backoff", lambda **_: Backoff(first_s=0.001, most_s=0.001)
+    )
+    there_soon = [MISSING] * int(MISSING_S)
+    there = Client(ends=(*there_soon, (0, 0)))
     history = readback(monkeypatch, there).history(threading.Event(), while_=lambda: True)
     assert history == History(0, None)
+    restarted = Client(ends=(*there_soon, AWAY_CODE, *there_soon, (0, 0)))
+    history = readback(monkeypatch, restarted).history(threading.Event(), while_=lambda: True)
+    assert history == History(0, None), "a broker that is away knows nothing of a topic"
     gone = Client(ends=(*[MISSING] * (int(MISSING_S) + 1), (0, 0)))
     with pytest.raises(TopicReadError, match="there is no topic"):
         readback(monkeypatch, gone).history(threading.Event(), while_=lambda: True)
@@ -248,6 +255,22 @@ def test_each_time_in_which_a_topic_is_missing_counts_alone(
         reading._check_beginning(Items().put)
 
 
+def test_after_a_missing_topic_both_are_looked_up_until_kafka_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once: the log alone may have been deleted. Otherwise the views suffice, and the problem is in the log."""
+    client = Client(ends=((0, 0),))
+    following = begun(monkeypatch, client)
+    client.polls += [[], [Message(LOG, 0, MISSING)]]
+    monkeypatch.setattr(readback_module, "_BEGINNING_INTERVAL_S", 0.0)
+    client.asked.clear()
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            following._poll(Items().put)
+    assert client.asked == [VIEWS, VIEWS, LOG, VIEWS]
+    assert [line["trouble"] for line in logged] == ["MISSING"]
+
+
 def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher that cannot see other watchers must not continue; the message names the topic."""
     client = Client(ends=((0, 0),))
@@ -284,6 +307,7 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
             Message(LOG, 9, key=b"prod", value=None),
             Message(VIEWS, 4, key=b"prod/cluster", value=None),
             Message(VIEWS, 5, key=b"prod/broker/1", value=view(5, 9).value()),
+            Message(VIEWS, 5, key=b"prod", value=change(5, 9, "she").value()),
             Message(LOG, 10, key=b"other", value=change(10, 9, "she").value()),
             Message(LOG, 11, AWAY_CODE),
             Message(VIEWS, 6, CUT_CODE),
@@ -305,7 +329,7 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("at_a_second_each")
 def test_a_client_that_stays_without_kafka_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka counts as away until something arrives, from where the reading was; then no client is replaced any more."""
+    """Kafka counts as away until something arrives, from where the reading was; then the time begins anew."""
     following = readback(monkeypatch, Client())
     batches: list[ReadBatch] = []
     monkeypatch.setattr(following, "_check_beginning", lambda _put: None)
@@ -319,13 +343,15 @@ def test_a_client_that_stays_without_kafka_is_replaced(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(following._reader, "reopen", reopen)
     following._reader._troubles[None] = ReadTrouble.AWAY
-    for turn in range(60):
+    for turn in range(70):
         if turn == 40:
             following._reader._troubles.clear()
+        if turn == 50:
+            following._reader._troubles[None] = ReadTrouble.AWAY
         batches.append(ReadBatch([], [LOG] if turn == 40 else [], []))
         following._poll(lambda _: None)
-        assert following.is_away is (turn < 40)
-    assert reopened == [16, 32]
+        assert following.is_away is not (40 <= turn < 50)
+    assert reopened == [16, 32, 66]
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
@@ -402,13 +428,43 @@ def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.M
     assert client.ends == [(7, 9), (8, 9)]
 
 
+def test_a_close_ends_the_thread_and_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread first: it must not read with a client that is closed."""
+    client = Client(ends=((0, 0),))
+    following = begun(monkeypatch, client)
+    following.follow(Items().put)
+    thread = following._thread
+    assert thread is not None
+    runs: list[bool] = []
+    monkeypatch.setattr(client, "close", lambda: runs.append(thread.alive))
+    following.close()
+    assert runs == [False]
+
+
+def records_of(message: bytes) -> Sequence[OtherWatcher]:
+    """Decode a message for a source, which cannot read what watcher `another` writes."""
+    read = msgspec.json.decode(message, type=list[OtherWatcher])
+    return [each for each in read if each.watcher != "another"]
+
+
+def test_a_source_that_decodes_records_goes_back_to_one_that_it_can_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It continues from there."""
+    end = 10 * FIRST_TAIL
+    client = Client(
+        [change(end - 1, 5, "another")],
+        [change(3, 5, "she"), change(end - 1, 5, "another")],
+        ends=((0, 0), (0, end)),
+    )
+    history = history_of(readback(monkeypatch, client, records_of))
+    assert [each.watcher for each in history.records] == ["she"]
+
+
 def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its own as well, in their order: they show that what it wrote is there. Other clusters' are left out."""
-
-    def decode(message: bytes) -> Sequence[OtherWatcher]:
-        return msgspec.json.decode(message, type=list[OtherWatcher])
 
     def beat_of(offset: int, watcher: str) -> Message:
         value = encode_view(beat(offset, watcher=watcher))
@@ -416,15 +472,27 @@ def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats
 
     client = Client(
         [beat_of(3, "she"), beat_of(4, "he")],
-        [change(6, 1, "me"), change(7, 2, "she", "other")],
-        ends=((3, 5), (6, 8)),
+        [
+            change(6, 1, "me"),
+            change(7, 2, "she", "other"),
+            Message(LOG, 8, key=b"prod", value=None),
+        ],
+        ends=((3, 5), (6, 9)),
     )
-    following = readback(monkeypatch, client, decode)
+    following = readback(monkeypatch, client, records_of)
     history = history_of(following)
     assert [each.watcher for each in history.records] == ["me"]
     assert history.beat is not None
     assert (history.generation, history.beat.watcher) == (1, "he")
-    client.polls += [[beat_of(5, "me"), beat_of(6, "she"), change(8, 1, "me"), change(9, 1, "she")]]
+    client.polls += [
+        [
+            beat_of(5, "me"),
+            beat_of(6, "she"),
+            Message(LOG, 9, key=b"other", value=change(9, 1, "he").value()),
+            change(10, 1, "me"),
+            change(11, 1, "she"),
+        ]
+    ]
     items = Items()
     following.follow(items.put)
     heard = next_item(items)

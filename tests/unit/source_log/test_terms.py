@@ -21,7 +21,7 @@ from pipeline.topics import EnsuredTopics, topic_names
 from source_log import readback, terms
 from source_log.config import SourceSettings
 from source_log.lease import LeaseLostError, SoleWatcher
-from source_log.log_writer import LogLostError
+from source_log.log_writer import LogLostError, kafka_clients
 from source_log.terms import LONG_TERM_S, PROBE_INTERVAL_S, Term, check_readable, run_terms
 from tests.support.kafka_client import Client, use_client
 
@@ -98,7 +98,7 @@ class Run(SoleWatcher):
         self.steps.append("write")
 
     def _lead(self, term: Term) -> None:
-        assert (term.topics, term.lease) == (TOPICS, self)
+        assert (term.topics, term.lease, term.open_clients) == (TOPICS, self, kafka_clients)
         self.terms.append(term)
         self.steps.append("lead")
         self.each_term()
@@ -206,8 +206,11 @@ def test_a_denied_read_ends_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
     monkeypatch.setattr(kafka_errors, "MISSING_S", 0.0)
     settings = load(SourceSettings, cluster="prod")
-    use_client(monkeypatch, Client(ends=(KafkaError.UNKNOWN_TOPIC_OR_PART,)))
+    missing = Client(ends=(KafkaError.UNKNOWN_TOPIC_OR_PART,))
+    use_client(monkeypatch, missing)
     check_readable(settings, TOPICS, threading.Event())
-    use_client(monkeypatch, Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,)))
+    denied = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+    use_client(monkeypatch, denied)
     with pytest.raises(TopicReadError, match="allow READ"):
         check_readable(settings, TOPICS, threading.Event())
+    assert (missing.closed, denied.closed) == (1, 1), "a standby may wait for weeks"
