@@ -1,10 +1,11 @@
-"""The fold creates no reference cycles, so the garbage collector finds nothing, and runs rarely."""
+"""What each batch is spared: reference cycles and the garbage collector's runs, settings of Hadoop that nothing uses."""
 
 from __future__ import annotations
 
 import gc
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,12 @@ from controller_model.records.changes import decode_message
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
-from streaming.fixed_costs import MAX_OBJECTS, freeze_long_lived, relax_gc
+from streaming.fixed_costs import (
+    MAX_OBJECTS,
+    _shorten_hadoop_configuration,
+    freeze_long_lived,
+    relax_gc,
+)
 
 PYTHONS_OWN = (700, 10, 10)
 
@@ -97,3 +103,13 @@ def test_a_few_new_objects_are_not_worth_a_run() -> None:
     freeze_long_lived()
     assert gc.get_freeze_count() == before
     assert held
+
+
+def test_of_hadoops_settings_only_the_users_remain() -> None:
+    """Without the prefix that they have among Spark's, as Spark passes them on; Hadoop's defaults are gone."""
+    held = {"fs.s3a.threads.max": "96", "fs.permissions.umask-mode": "022"}
+    hadoop = SimpleNamespace(clear=held.clear, set=held.__setitem__)
+    _shorten_hadoop_configuration(
+        hadoop, {"spark.hadoop.fs.permissions.umask-mode": "027", "spark.ui.enabled": "false"}
+    )
+    assert held == {"fs.permissions.umask-mode": "027"}

@@ -62,6 +62,14 @@ def test_a_property_that_cannot_be_translated_is_refused_by_name(name: str) -> N
         java_properties({name: "x"})
 
 
+def test_properties_that_change_no_connection_are_left_out() -> None:
+    """All parts are given the same ones, and what librdkafka logs about itself matters to it alone."""
+    given = {"debug": "broker", "log_level": "7", "socket.keepalive.enable": "true"}
+    assert java_properties({**given, "statistics.interval.ms": "0", "client.id": "me"}) == {
+        "client.id": "me"
+    }
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """The error names the file, instead of Java's message."""
     given = {"ssl.certificate.location": str(tmp_path / "none"), "ssl.key.location": "y"}

@@ -73,6 +73,13 @@ def test_a_damaged_file_begins_another(tmp_path: Path, content: bytes) -> None:
     assert str(reason).startswith("lineage.json is damaged")
 
 
+def test_a_lineage_whose_name_holds_no_time_begins_another(tmp_path: Path) -> None:
+    """Whoever wrote it into the file: the fold starts, at the clock's time."""
+    found = Lineage(name="restored", format=FORMAT, partitions=1, topic_ids=topics().ids)
+    (tmp_path / "lineage.json").write_bytes(msgspec.json.encode(found))
+    assert lineages(tmp_path).open(topics())[0].name == "0000000001000-abc"
+
+
 def test_a_missing_checkpoint_begins_another(tmp_path: Path) -> None:
     """A name without its folder is useless."""
     first = lineages(tmp_path).open(topics())[0]

@@ -48,6 +48,15 @@ def test_lag_is_absent_until_it_is_known() -> None:
     assert registry.get_sample_value("kcm_fold_lag_records") is None
 
 
+def test_lag_is_counted_where_no_time_could_be_read() -> None:
+    """As where the first batch holds only what is unreadable."""
+    registry = CollectorRegistry()
+    metrics = FoldMetrics(registry, now_s=lambda: 100.0)
+    metrics.observe(replace(REPORT, newest_ms=None))
+    metrics.measure_lag(125)
+    assert registry.get_sample_value("kcm_fold_lag_records") == 5
+
+
 def test_lag_is_measured_against_the_logs_end() -> None:
     """Records not folded are counted, and their age is at most that of the newest folded one."""
     registry = CollectorRegistry()

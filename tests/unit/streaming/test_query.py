@@ -59,6 +59,21 @@ def test_a_query_that_ended_without_an_error_has_a_text() -> None:
     assert failure_text(failed_of(None)) == "the query ended by itself"
 
 
+def test_the_fold_is_planned_without_timers_and_with_its_own_state_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No initial state and no column of event time either; Spark's worker is told the same as its JVM."""
+    for name in ("F", "DataFrame", "UserDefinedFunction"):
+        monkeypatch.setattr(query, name, MagicMock())
+    worker, records = MagicMock(), MagicMock()
+    monkeypatch.setattr(query, "TransformWithStateInPandasUdfUtils", worker)
+    query.fold(records, MagicMock())
+    plan = records.groupBy.return_value._jgd.transformWithStateInPySpark
+    _, _, output, time_mode, initial_state, event_time = plan.call_args.args
+    assert (output, time_mode, initial_state, event_time) == ("update", "None", None, "")
+    assert worker.call_args.args[1] == time_mode
+
+
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_batch_reads_a_limited_number_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the limit the first batch of a new lineage would hold the whole log in memory."""

@@ -8,8 +8,8 @@ import pytest
 
 from bench.map_state import TopicsInMemory
 from controller_model.state.packing import UnreadableStateError
-from streaming.state_map import StatePart
-from streaming.topic_journal import JournalLimits, RememberedTopics
+from streaming.state_map import StateMap, StatePart
+from streaming.topic_journal import JournalLimits, PackedTopics, RememberedTopics
 
 EAGER = JournalLimits(chunk_bytes=100, least_bytes=0, most_bytes=0, overdue=1, chunks_at_once=100)
 """Limits with which every batch writes all that it changed into the base."""
@@ -172,6 +172,17 @@ def test_a_walk_over_all_topics_reads_the_base_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(topics.state, "getValue", calls.append)
     assert len(held(topics)) == len(held(topics)) == 1000
     assert calls == ["all"]
+
+
+def test_who_knows_the_whole_base_asks_for_no_more_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that is new to a batch costs no call where its chunk is not there either."""
+    topics = TopicsInMemory()
+    assert topics.packed.names() == set()
+    calls: list[Any] = []
+    monkeypatch.setattr(topics.state, "getValue", calls.append)
+    of_next_batch = PackedTopics(StateMap(topics.state), remembered=topics.packed.remembered)
+    assert of_next_batch.get("topic-1") is None
+    assert calls == []
 
 
 def test_the_remembered_size_equals_the_state_size() -> None:

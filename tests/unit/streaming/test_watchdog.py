@@ -129,6 +129,14 @@ def test_the_first_batch_of_a_query_may_take_longer() -> None:
     assert len(batches.wait(1, 11)) == 1
 
 
+def test_the_first_query_has_the_time_of_a_first_batch() -> None:
+    """From the start on, when it is not known how far the log was folded."""
+    batches = Batches()
+    assert batches.wait(1, 9) == []
+    assert batches.wait(FIRST_BATCH_S, 10) == []
+    assert len(batches.wait(1, 10)) == 1
+
+
 def test_a_batch_that_ends_gives_the_next_one_the_usual_time() -> None:
     """However much time the one before was allowed."""
     batches = Batches()

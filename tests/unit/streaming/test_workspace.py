@@ -37,6 +37,7 @@ def test_leaving_a_workspace_releases_the_lock_and_the_scratch_files(tmp_path: P
     """A fold that ended leaves no lock and no scratch files."""
     with workspace(tmp_path) as held:
         (held.scratch / "rubbish").write_text("x")
+    assert held.lock_fd == -1, "nothing that starts now inherits another file under its number"
     with workspace(tmp_path) as held:
         assert list(held.scratch.iterdir()) == []
 
@@ -111,6 +112,20 @@ def test_a_path_that_is_not_a_folder_is_named(tmp_path: Path) -> None:
         f"checkpoint folder {path}: {os.strerror(errno.EEXIST)}; "
         "correct it or choose another checkpoint_dir"
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
+def test_a_folder_without_room_for_a_batch_is_named(tmp_path: Path) -> None:
+    """What is written to find that out is removed, whether there is room or not."""
+    with workspace(tmp_path) as held:
+        probe = tmp_path / "probe"
+        before = set(tmp_path.iterdir())
+        held.check_room()
+        assert set(tmp_path.iterdir()) == before
+        probe.symlink_to("/dev/full")
+        with pytest.raises(EnvironmentProblemError, match="No space left on device; free some"):
+            held.check_room()
+        assert set(tmp_path.iterdir()) == before
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
