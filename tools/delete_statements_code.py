@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _LOG_CALL = re.compile(
-    r"(\w+\.)*_?(log(ger)?\.(debug|info|warning|error|exception|bind)|out(box)?\.warn)\("
+    r"(\w+\.)*_?((log(ger)?|get_logger\([^)]*\))\.(debug|info|warning|error|exception|bind)|out(box)?\.warn)\("
 )
 _NEVER_RUN = re.compile(r"if (TYPE_CHECKING|__name__ == '__main__'):")
 _NO_BEHAVIOUR = (

@@ -50,6 +50,7 @@ __all__ = ["f"]
 def f(a: int) -> Pair:
     """Return a pair."""
     log.info("called")
+    get_logger("tiny").info("called", a=a)
     b: int
     if (
         a
@@ -101,15 +102,15 @@ def test_what_no_test_can_notice_is_not_deleted() -> None:
     """Docstrings, imports, log calls, bare annotations, types' names, definitions; a compound statement is one, too."""
     assert [(each.line, each.header[1], each.name) for each in statements("kinds.py", KINDS)] == [
         (8, 8, "log = logging.getLogger('tiny')"),
-        (17, 20, "f: if a > 1:"),
-        (21, 23, "f: b = sum((a, a))"),
-        (24, 24, "f: if a:"),
-        (25, 25, "f: for b in range(a):"),
-        (26, 26, "f: if b:"),
-        (29, 29, "f: b = 1"),
-        (32, 32, "f.inner: if a:"),
-        (33, 33, "f.inner: return (a, b)"),
-        (36, 36, "f: return inner()"),
+        (18, 21, "f: if a > 1:"),
+        (22, 24, "f: b = sum((a, a))"),
+        (25, 25, "f: if a:"),
+        (26, 26, "f: for b in range(a):"),
+        (27, 27, "f: if b:"),
+        (30, 30, "f: b = 1"),
+        (33, 33, "f.inner: if a:"),
+        (34, 34, "f.inner: return (a, b)"),
+        (37, 37, "f: return inner()"),
     ]
 
 
