@@ -272,7 +272,9 @@ class Readback:
     def _last_generation(self, records: Sequence[Record]) -> int | None:
         if self._decode_records is not None:
             self._tail = [each for record in records for each in self._written(record)]
-            return max((each.generation for each in self._tail), default=None)
+            if not self._tail:
+                return None
+        # A record of a newer release, which this one cannot read, names its writer as well.
         origins = [origin for origin in map(self._origin, records) if origin is not None]
         return max((origin.generation for origin in origins), default=None)
 

@@ -450,15 +450,16 @@ def records_of(message: bytes) -> Sequence[OtherWatcher]:
 def test_a_source_that_decodes_records_goes_back_to_one_that_it_can_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It continues from there."""
+    """It continues from there; its next generation is larger than that of what it cannot read."""
     end = 10 * FIRST_TAIL
     client = Client(
-        [change(end - 1, 5, "another")],
-        [change(3, 5, "she"), change(end - 1, 5, "another")],
+        [change(end - 1, 7, "another")],
+        [change(3, 5, "she"), change(end - 1, 7, "another")],
         ends=((0, 0), (0, end)),
     )
     history = history_of(readback(monkeypatch, client, records_of))
     assert [each.watcher for each in history.records] == ["she"]
+    assert history.generation == 7
 
 
 def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats(
