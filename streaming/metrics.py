@@ -108,20 +108,25 @@ class FoldMetrics(Collector):
         if log_end is None or folded_to is None:
             return
         behind = max(0, log_end - folded_to)
-        late_s = self._now_s() - self._newest_ms / 1000 if behind and self._newest_ms else 0.0
-        yield from _lag(behind, max(0.0, late_s))
+        late_s: float | None = 0.0
+        if behind:
+            newest_ms = self._newest_ms
+            late_s = None if newest_ms is None else max(0.0, self._now_s() - newest_ms / 1000)
+        yield from _lag(behind, late_s)
 
     def describe(self) -> Iterator[Metric]:
         """Yield the names of the lag's metrics, which are known before the lag is."""
         return _lag(0, 0)
 
 
-def _lag(records: int, seconds: float) -> Iterator[Metric]:
+def _lag(records: int, seconds: float | None) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "kcm_fold_lag_records",
         "Messages of the log that are not folded yet; near 0 except for moments.",
         value=records,
     )
+    if seconds is None:  # no message that is folded had a time that could be read
+        return
     yield GaugeMetricFamily(
         "kcm_fold_lag_seconds",
         "Age of the oldest message that is not folded yet, as an upper bound; 0 when there is none.",

@@ -55,6 +55,7 @@ def test_lag_is_counted_where_no_time_could_be_read() -> None:
     metrics.observe(replace(REPORT, newest_ms=None))
     metrics.measure_lag(125)
     assert registry.get_sample_value("kcm_fold_lag_records") == 5
+    assert registry.get_sample_value("kcm_fold_lag_seconds") is None
 
 
 def test_lag_is_measured_against_the_logs_end() -> None:
