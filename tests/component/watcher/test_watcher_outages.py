@@ -45,7 +45,10 @@ def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
     with kazoo_client(own_zookeeper) as client:
         fill(client, "", topics=20)
         before = published_tree(client, "")
-    settings = settings_for(own_zookeeper.connect_string, pipeline_broker, heartbeat_s=1.0)
+    # A server of another history refuses a session that has seen more: a new client is made after 2.5 sessions.
+    settings = settings_for(
+        own_zookeeper.connect_string, pipeline_broker, session_timeout_s=6.0, heartbeat_s=1.0
+    )
     with watching(settings), LogReader(settings) as log:
         log.wait_for_tree(before)
         first = log.wait_for(ChangeKind.RESYNC_FINISHED)
