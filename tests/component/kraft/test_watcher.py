@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from controller_model.records.changes import decode_message
@@ -25,6 +24,7 @@ from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.supervisor import Supervisor
 from kraft_source.config import KraftSettings
 from tests.component.watcher.watcher_process import WatcherProcess
+from tests.support.followed_topic import FollowedTopic
 from tests.support.kraft_cluster import KraftFold
 from tests.support.release_jars import nodes_jars
 from tests.support.releases import KAFKA_4_4
@@ -52,36 +52,22 @@ class PublishedRecords:
     """Reads `<prefix>.changes` from its beginning."""
 
     def __init__(self, settings: KraftSettings) -> None:
-        self._topic = f"{settings.topic_prefix}.changes"
-        self._consumer = Consumer(
-            {"bootstrap.servers": settings.bootstrap_servers, "group.id": "r", "log_level": 2}
+        self._topic = FollowedTopic(
+            settings.bootstrap_servers, f"{settings.topic_prefix}.changes", silent_s=0.2
         )
-        self._offset = 0
-        self._is_assigned = False
         self.records: list[AnyMetadataRecord] = []
 
     def read(self) -> list[AnyMetadataRecord]:
-        """Read what has come since the last call; return all records so far.
-
-        What the client has fetched late stays with it for the next call, unless it was assigned anew: it is
-        so after errors only, such as of a topic that is not there yet.
-        """
-        if not self._is_assigned:
-            self._consumer.assign([TopicPartition(self._topic, 0, self._offset)])
-            self._is_assigned = True
-        while (message := self._consumer.poll(0.2)) is not None:
-            if message.error() is not None:
-                self._is_assigned = False
-                break
-            self._offset = (message.offset() or 0) + 1
-            batch = decode_message(message.value() or b"")
+        """Read what has come since the last call; return all records so far."""
+        for value in self._topic.poll():
+            batch = decode_message(value)
             assert not batch.unreadable
             self.records += batch.metadata
         return self.records
 
     def close(self) -> None:
         """Leave Kafka."""
-        self._consumer.close()
+        self._topic.close()
 
 
 def fold_of(records: list[AnyMetadataRecord]) -> KraftFold:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -23,6 +22,7 @@ from pipeline.runtime import KcmError
 from pipeline.settings import load
 from pipeline.stop_signal import StopSignal
 from tests.support.ensemble_in_memory import Reader
+from tests.support.followed_topic import FollowedTopic
 from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 from zk_source.service.service import run
@@ -90,18 +90,10 @@ class LogReader:
     """Reads a cluster's log as the fold does, checking seqs and digests on the way."""
 
     def __init__(self, settings: WatchSettings, *, strict: bool = True) -> None:
-        self._topic = f"{settings.topic_prefix}.changes"
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": settings.bootstrap_servers,
-                "group.id": "reader",
-                "enable.auto.commit": False,
-                "log_level": 2,
-            }
+        self._topic = FollowedTopic(
+            settings.bootstrap_servers, f"{settings.topic_prefix}.changes", silent_s=0.1
         )
         self._strict = strict
-        self._offset = 0
-        self._is_assigned = False
         self.reader = Reader()
         self.changes: list[ZnodeChange] = []
 
@@ -109,22 +101,12 @@ class LogReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._consumer.close()
+        self._topic.close()
 
     def read(self) -> list[ZnodeChange]:
-        """Read what has come since the last call; return all changes so far.
-
-        An answer may take longer than one call: only after an error is Kafka asked anew, which drops what is on its way.
-        """
-        if not self._is_assigned:
-            self._consumer.assign([TopicPartition(self._topic, 0, self._offset)])
-            self._is_assigned = True
-        while (message := self._consumer.poll(0.1)) is not None:
-            if message.error() is not None:
-                self._is_assigned = False
-                break
-            self._offset = (message.offset() or 0) + 1
-            for change in decode_message(message.value() or b"").changes:
+        """Read what has come since the last call; return all changes so far."""
+        for value in self._topic.poll():
+            for change in decode_message(value).changes:
                 self.changes.append(change)
                 if self._strict:
                     self.reader.read(change)
@@ -132,9 +114,8 @@ class LogReader:
 
     def read_to_the_end(self) -> list[ZnodeChange]:
         """Return everything that is in the log now; `read` alone may return before Kafka answers."""
-        topic = TopicPartition(self._topic, 0)
-        _low, end = self._consumer.get_watermark_offsets(topic, timeout=DEADLINE_S)
-        wait_until(self.read, lambda _: self._offset >= end)
+        end = self._topic.end()
+        wait_until(self.read, lambda _: self._topic.has_read(end))
         return self.changes
 
     def wait_for(self, kind: ChangeKind, count: int = 1) -> ZnodeChange:
