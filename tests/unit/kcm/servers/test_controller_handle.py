@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -25,14 +26,7 @@ def test_a_busy_zookeeper_is_asked_again_who_watches(monkeypatch: pytest.MonkeyP
     client: Any = SimpleNamespace(
         get_children=lambda _path: ["1"], exists=lambda _path: SimpleNamespace(ephemeralOwner=0x10)
     )
-    answers: list[str | OSError] = [TimeoutError("late"), "/controller\n\t0x10\n"]
-
-    def answered(*_asked: object) -> str:
-        answer = answers.pop(0)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
+    answered = mock.Mock(side_effect=[TimeoutError("late"), "/controller\n\t0x10\n"])
     monkeypatch.setattr(controller_handle, "four_letter_word", answered)
     handle = ControllerHandle(client, 2181)
     assert [handle.watched_by_all(), handle.watched_by_all()] == [False, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -38,14 +39,7 @@ def test_a_busy_zookeeper_is_asked_again_whether_a_session_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that is started while its last session lasts ends at once: no answer in time is not the end of it."""
-    answers: list[str | OSError] = [TimeoutError("late"), "0x10:\n\t/brokers/ids/1", "none"]
-
-    def answered(*_asked: object) -> str:
-        answer = answers.pop(0)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
+    answered = mock.Mock(side_effect=[TimeoutError("late"), "0x10:\n\t/brokers/ids/1", "none"])
     monkeypatch.setattr(kafka, "four_letter_word", answered)
     broker = ZooKeeperModeBroker(
         1,
@@ -56,7 +50,7 @@ def test_a_busy_zookeeper_is_asked_again_whether_a_session_lasts(
         session_timeout_ms=4_000,
     )
     broker._await_expiry()
-    assert answers == []
-    answers.append(ConnectionRefusedError("nobody is there"))
+    assert answered.call_count == 3
+    answered.side_effect = ConnectionRefusedError("nobody is there")
     broker._await_expiry()
-    assert answers == []
+    assert answered.call_count == 4
