@@ -261,9 +261,9 @@ class DemoRun(Generic[ClusterT]):
             return "the truth could not be read"
         if not expected(truth.figures):
             return "the cluster did not come to what this step is about"
-        if shown is None:
-            return f"the monitor shows nothing: {self.monitor.status}"
         said = self.monitor.status
+        if shown is None:
+            return f"the monitor shows nothing: {said}"
         if different := differences(truth.figures, shown.figures):
             told = "" if said == status else f" (the monitor says that its figures are {said})"
             return f"DIFFERENT: {', '.join(different)}{told}"
