@@ -9,6 +9,9 @@ simulation that execute it are run, the fastest first, up to the first failure:
 - killed: a test failed, or the tests no longer end (timeout);
 - survived: all of them passed, or there are none (not covered).
 
+What survives in a file that survivors.toml lists under `on_servers` (code that only a JVM of Spark runs, say) is deleted
+once more before the tests on real servers that are named there.
+
 Which test executes which line is learned once by running all tests under coverage, and kept in mutants/statements
 (git ignores it) until a file of the product or the tests changes. A statement that runs while its module is imported
 is tried in fresh processes, and so is each survivor again; the others are tried in forks of a process that has
@@ -91,6 +94,8 @@ _PROGRESS_EVERY = 25
 _LEAST_LIMIT_S = 15
 _START_S = 60
 """Limits of time are these, and ten times what the tests took of a processor under coverage."""
+_SERVERS_S = 600
+"""The limit of the tests on real servers, whose own deadlines end before it."""
 
 
 class Outcome(NamedTuple):
@@ -105,6 +110,14 @@ class Outcome(NamedTuple):
     def survived(self) -> bool:
         """Whether no test noticed it."""
         return self.result in (SURVIVED, _NOT_COVERED)
+
+
+class OnServers(NamedTuple):
+    """Tests on real servers for files whose code needs these."""
+
+    paths: list[str]
+    tests: list[str]
+    """Files or ids of tests."""
 
 
 class Explanation(NamedTuple):
@@ -358,12 +371,17 @@ class Worker:
             outcome = self._attempt_in_fork(statement, source, tests)
             if outcome is not None and not outcome.survived:
                 return outcome
-        path.write_text(source, encoding="utf-8")
-        try:
-            return self._attempt_afresh(statement, tests, is_imported=is_imported)
-        finally:
-            path.write_text(original, encoding="utf-8")
-            _forget_compiled(path)
+        outcome = self._attempt_afresh(
+            statement, source, tests, _START_S + 10 * sum(map(self._seconds.__getitem__, tests))
+        )
+        if outcome.survived and is_imported:
+            return outcome._replace(by=f"{outcome.by}, while it is imported")
+        return outcome
+
+    def attempt_on_servers(self, statement: Statement, tests: list[str]) -> Outcome:
+        """Delete a statement and run tests on real servers."""
+        original = (self._copy / statement.path).read_text(encoding="utf-8")
+        return self._attempt_afresh(statement, without(original, statement), tests, _SERVERS_S)
 
     def _attempt_in_fork(
         self, statement: Statement, source: str, tests: list[str]
@@ -380,10 +398,10 @@ class Worker:
             (self._sound if alone == SURVIVED else self._unsound).add(test)
 
     def _attempt_afresh(
-        self, statement: Statement, tests: list[str], *, is_imported: bool
+        self, statement: Statement, source: str, tests: list[str], limit_s: float
     ) -> Outcome:
         path = self._copy / statement.path
-        _forget_compiled(path)
+        original = path.read_text(encoding="utf-8")
         chosen = self._copy.parent / "tests.txt"
         chosen.write_text("\n".join(tests), encoding="utf-8")
         options = [
@@ -393,26 +411,29 @@ class Worker:
             "no:cacheprovider",
             f"--basetemp={self._copy.parent / 'fresh'}",
         ]
-        run = subprocess.Popen(  # noqa: S603  # pytest
-            [sys.executable, "-m", "pytest", *options, f"@{chosen}"],
-            cwd=self._copy,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        _forget_compiled(path)
+        path.write_text(source, encoding="utf-8")
         try:
-            out, _ = run.communicate(
-                timeout=_START_S + 10 * sum(map(self._seconds.__getitem__, tests))
+            run = subprocess.Popen(  # noqa: S603  # pytest
+                [sys.executable, "-m", "pytest", *options, f"@{chosen}"],
+                cwd=self._copy,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            os.killpg(run.pid, 9)
-            run.communicate()
-            return Outcome(statement, TIMEOUT)
+            try:
+                out, _ = run.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(run.pid, 9)
+                run.communicate()
+                return Outcome(statement, TIMEOUT)
+        finally:
+            path.write_text(original, encoding="utf-8")
+            _forget_compiled(path)
         if run.returncode == 0:
-            when = ", while it is imported" if is_imported else ""
-            return Outcome(statement, SURVIVED, f"{len(tests)} tests{when}")
+            return Outcome(statement, SURVIVED, f"{len(tests)} tests")
         failed = next(
             (line for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))), ""
         )
@@ -463,6 +484,7 @@ def run(
     root: Path,
     packages: Sequence[str],
     tests: Sequence[str],
+    on_servers: Iterable[OnServers],
     *,
     sample: int,
     seed: int,
@@ -470,6 +492,7 @@ def run(
     say: Callable[[str], None],
 ) -> list[Outcome]:
     """Try a sample of each package; return the outcomes in the order of files."""
+    tests_on_servers = {path: each.tests for each in on_servers for path in each.paths}
     measured = sorted({*packages, *(each for each in PACKAGES if (root / each).is_dir())})
     covered = make_map(root, measured, tests, jobs, say)
     imported_by = importers(root, packages)
@@ -492,7 +515,10 @@ def run(
                 except queue.Empty:
                     return
                 covering, is_imported = covered.tests_of(statement, imported_by[statement.path])
-                outcomes.append(worker.attempt(statement, covering, is_imported=is_imported))
+                outcome = worker.attempt(statement, covering, is_imported=is_imported)
+                if outcome.survived and statement.path in tests_on_servers:
+                    outcome = worker.attempt_on_servers(statement, tests_on_servers[statement.path])
+                outcomes.append(outcome)
                 if len(outcomes) % _PROGRESS_EVERY == 0:
                     say(f"{len(outcomes)} tried")
 
@@ -503,11 +529,13 @@ def run(
     return sorted(outcomes, key=in_order)
 
 
-def read_explanations(file: Path) -> list[Explanation]:
-    """Return the explanations of survivors; none where there is no file."""
-    if not file.exists():
-        return []
-    return [Explanation(**each) for each in tomllib.loads(file.read_text()).get("survivors", [])]
+def read_survivors(file: Path) -> tuple[list[Explanation], list[OnServers]]:
+    """Return the explanations of survivors and the tests on real servers; none where there is no file."""
+    told = tomllib.loads(file.read_text()) if file.exists() else {}
+    return (
+        [Explanation(**each) for each in told.get("survivors", [])],
+        [OnServers(**each) for each in told.get("on_servers", [])],
+    )
 
 
 def stale(
@@ -580,10 +608,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         sys.stdout.flush()
 
     say(f"seed {seed}, {options.sample} statements of each package")
+    explanations, on_servers = read_survivors(
+        EXPLANATIONS if root == ROOT else root / EXPLANATIONS.name
+    )
     outcomes = run(
         root,
         packages,
         options.tests,
+        on_servers,
         sample=options.sample,
         seed=seed,
         jobs=options.jobs,
@@ -592,7 +624,6 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     for each in outcomes if options.all else ():
         place = f"{each.statement.path}:{each.statement.line}"
         sys.stdout.write(f"{place} {each.statement.name} ({each.result} {each.by})\n")
-    explanations = read_explanations(EXPLANATIONS if root == ROOT else root / EXPLANATIONS.name)
     known = {
         path.relative_to(root).as_posix(): statements(
             path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")

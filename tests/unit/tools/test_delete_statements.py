@@ -35,6 +35,15 @@ SURVIVORS = {
     "tiny/counter.py:11 Counter.reset: self.total = 0",
     "tiny/counter.py:15 UNUSED = 3",
 }
+TESTS_ON_SERVERS = """from tiny.counter import Counter
+
+
+def test_a_counter_is_reset():
+    counter = Counter()
+    counter.add(3)
+    counter.reset()
+    assert counter.total == 0
+"""
 KINDS = '''"""A module."""
 
 import logging
@@ -79,7 +88,10 @@ def f(a: int) -> Pair:
 def test_what_no_test_misses_is_reported_until_it_is_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A lost reset, a line that no test reaches and an unused constant survive; a stale explanation is told."""
+    """A lost reset, a line that no test reaches and an unused constant survive; a stale explanation is told.
+
+    Tests on real servers miss the reset, where they are named.
+    """
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "counter.py").write_text(CODE)
     (tmp_path / "tests").mkdir()
@@ -96,6 +108,15 @@ def test_what_no_test_misses_is_reported_until_it_is_explained(
     assert sum("WITHOUT AN EXPLANATION" in line for line in told) == len(SURVIVORS) - 1
     assert "tiny/counter.py: explained, but a test fails without it: STEP = 2" in told
     assert "7 statements deleted: 4 killed, 1 not covered, 2 survived; 42.9%" in told[-1]
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "test_counter.py").write_text(TESTS_ON_SERVERS)
+    with (tmp_path / "survivors.toml").open("a") as file:
+        file.write(
+            '[[on_servers]]\npaths = ["tiny/counter.py"]\ntests = ["servers/test_counter.py"]\n'
+        )
+    assert main(arguments, tmp_path) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert "7 statements deleted: 5 killed, 2 survived; 28.6%" in told[-1]
 
 
 def test_what_no_test_can_notice_is_not_deleted() -> None:
