@@ -27,10 +27,9 @@ from controller_model.fold.projection import SentViews, published_keys
 from controller_model.fold.replay import EventBatch
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import check_cluster_name, partition_of
-from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
+from controller_model.records.changes import MAX_CHANGE_BYTES, AnyRecord, decode_message
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import encode_event
-from controller_model.records.metadata_log import AnyMetadataRecord, MetadataLogRecord
 from controller_model.records.views import cluster_key
 from controller_model.sources.source_of import is_of, source_of
 from controller_model.state.cluster import ClusterState
@@ -72,7 +71,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-LogItem = ZnodeChange | AnyMetadataRecord | ElectionRequest | Unreadable
+LogItem = AnyRecord | ElectionRequest | Unreadable
 """What one offset of the log holds."""
 
 
@@ -198,9 +197,7 @@ class FoldProcessor(StatefulProcessor):
                 known = Remembered(unpacked, members=members)
             known.held.control.assumed = assumed
             return known
-        times = [
-            item.observed_at for item in items if isinstance(item, ZnodeChange | MetadataLogRecord)
-        ]
+        times = [record.observed_at for record in _of_sources(items)]
         if not times:
             return None
         since = next((at for at in times if is_time(at)), 0)
@@ -253,7 +250,7 @@ class FoldProcessor(StatefulProcessor):
         _remember((parameters.lineage, cluster), known)
 
 
-def _of_sources(items: Iterable[LogItem]) -> Iterator[ZnodeChange | AnyMetadataRecord]:
+def _of_sources(items: Iterable[LogItem]) -> Iterator[AnyRecord]:
     """Yield what a watcher wrote."""
     return (each for each in items if not isinstance(each, ElectionRequest | Unreadable))
 
@@ -294,11 +291,7 @@ def _read(cluster: str, rows: Iterable[Any], own: int) -> Iterator[LogItem]:
         if batch.unreadable:
             reason = "damaged records, or of another version"
             yield Unreadable(batch.unreadable, row.timestamp_ms, reason)
-        records: tuple[ElectionRequest | ZnodeChange | AnyMetadataRecord, ...] = (
-            *batch.requests,
-            *batch.changes,
-            *batch.metadata,
-        )
+        records: tuple[ElectionRequest | AnyRecord, ...] = (*batch.requests, *batch.records)
         foreign = sum(record.cluster != cluster for record in records)
         if foreign:
             yield Unreadable(foreign, row.timestamp_ms, "records that name another cluster")

@@ -20,7 +20,7 @@ from controller_model.fold.replay import EventBatch, is_dropped
 from controller_model.handlers.apply import apply_fact
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, NOWHERE, Position
-from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.changes import AnyRecord, ChangeKind, ZnodeChange
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce
 from controller_model.records.events import (
@@ -61,7 +61,7 @@ class Point(msgspec.Struct, frozen=True):
     at: int | None = None
     """Milliseconds since 1970, by the log's clock (observed_at)."""
 
-    def is_before(self, change: ZnodeChange | AnyMetadataRecord) -> bool:
+    def is_before(self, change: AnyRecord) -> bool:
         """Return whether the change is after this point."""
         if self.until is not None:
             return change.position > self.until
@@ -106,7 +106,7 @@ class LogReplay:
         """The cluster that is replayed; None while no record has named one."""
         self.clusters: set[str] = set()
         """Every cluster's name in the log so far."""
-        self.first: ZnodeChange | AnyMetadataRecord | None = None
+        self.first: AnyRecord | None = None
         """The first change or record of the cluster, applied or not."""
         self.snapshots: dict[Point, Snapshot | None] = {}
         """The snapshot at each point; None if the log begins after it."""
@@ -276,7 +276,7 @@ class LogReplay:
         for records, reason in self._unreadable_before:
             self._batch.count_unreadable(records, at=begun_at, reason=reason)
 
-    def _sample_before(self, change: ZnodeChange | AnyMetadataRecord, sampler: Sampler) -> None:
+    def _sample_before(self, change: AnyRecord, sampler: Sampler) -> None:
         """Take the samples whose times are before the next change."""
         clock = self._log.clock
         correction = 0 if clock is None else clock.correction

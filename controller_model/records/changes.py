@@ -137,8 +137,12 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             raise UnreadableRecordError(f"data_base64 is damaged: {error}") from None
 
 
+AnyRecord = ZnodeChange | AnyMetadataRecord
+"""What a watcher writes, of each source."""
+
+
 class Batch(msgspec.Struct, frozen=True):
-    """The changes of one message, and how many of its records could not be read."""
+    """The records of one message, and how many of them could not be read."""
 
     changes: tuple[ZnodeChange, ...]
     unreadable: int = 0
@@ -147,6 +151,11 @@ class Batch(msgspec.Struct, frozen=True):
     """Requests for elections: no watcher wrote them, they have no seq, and arrive in messages of their own."""
     metadata: tuple[AnyMetadataRecord, ...] = ()
     """Records of a KRaft cluster, which has no changes of znodes."""
+
+    @property
+    def records(self) -> tuple[AnyRecord, ...]:
+        """What watchers wrote, whatever their source."""
+        return (*self.changes, *self.metadata)
 
 
 encode_change: Callable[[ZnodeChange], bytes] = msgspec.json.Encoder().encode

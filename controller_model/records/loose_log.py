@@ -62,6 +62,11 @@ class LooseLine(msgspec.Struct, frozen=True):
     metadata: tuple[AnyMetadataRecord, ...] = ()
     """Records of a KRaft cluster, which has no changes of znodes; none of their fields may be missing."""
 
+    @property
+    def records(self) -> tuple[LooseChange | AnyMetadataRecord, ...]:
+        """What watchers wrote, whatever their source."""
+        return (*self.changes, *self.metadata)
+
 
 _line_decoder = msgspec.json.Decoder(LooseChange | tuple[LooseChange, ...])
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])

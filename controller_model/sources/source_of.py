@@ -1,28 +1,48 @@
-"""Which source a cluster has: that of its first record, for as long as its state is held."""
+"""Which source a cluster has: that of its first record, for as long as its state is held.
+
+Each source stands in the table here, and its records in `AnyRecord` and in the decoders of `records`.
+"""
 
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
+from controller_model.records.changes import ZnodeChange
 from controller_model.records.metadata_log import MetadataLogRecord
 from controller_model.sources.kraft.source import KRAFT
 from controller_model.sources.kraft.state import KraftState
 from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.state import ZooKeeperState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.source import Source
 
-_TAG = KraftState.__struct_config__.tag
+_SOURCES: tuple[tuple[Source, type, type[msgspec.Struct]], ...] = (
+    (KRAFT, MetadataLogRecord, KraftState),
+    (ZOOKEEPER, ZnodeChange, ZooKeeperState),
+)
+"""Each source with the class of its records and that of its own state, ZooKeeper's last: its state alone has no tag."""
 
 
 def source_of(control: ControlPlane, records: Iterable[Any] = ()) -> Source:
     """Return the source of what is held of a cluster; if nothing is, that of the first of these records."""
     held = control.source
     if held is None:
-        first = next(iter(records), None)
-        return KRAFT if isinstance(first, MetadataLogRecord) else ZOOKEEPER
-    is_kraft = isinstance(held, KraftState) or (isinstance(held, list) and held[:1] == [_TAG])
-    return KRAFT if is_kraft else ZOOKEEPER
+        return _by_record(next(iter(records), None))
+    for source, _, state in _SOURCES:
+        tag = state.__struct_config__.tag
+        if isinstance(held, state) or (isinstance(held, list) and held[:1] == [tag]):
+            return source
+    return ZOOKEEPER
 
 
 def is_of(source: Source, record: Any) -> bool:
     """Return whether a record is one of this source's."""
-    return isinstance(record, MetadataLogRecord) == (source is KRAFT)
+    return _by_record(record) is source
+
+
+def _by_record(record: Any) -> Source:
+    for source, records, _ in _SOURCES:
+        if isinstance(record, records):
+            return source
+    return ZOOKEEPER

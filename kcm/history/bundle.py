@@ -12,11 +12,12 @@ import typer
 
 from controller_model.history.log_replay import END, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot
+from controller_model.records.changes import AnyRecord
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
 from kcm.cli.text import read_milliseconds, time_text
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
-from kcm.history.bundle_log import IncidentEvents, IncidentLog, Logged
+from kcm.history.bundle_log import IncidentEvents, IncidentLog
 from kcm.history.log_source import ClusterName
 from kcm.history.options import NAMES, ReplaySettings, load_replay, position_text
 from kcm.history.replay_input import Line
@@ -85,7 +86,7 @@ def _check_output(output: Path | None) -> None:
         raise UsageError(f"cannot write {output}: there is no folder {output.absolute().parent}")
 
 
-def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[Logged, Logged]:
+def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[AnyRecord, AnyRecord]:
     """Read the topic into the log; return the first and the last change that are kept."""
     topic = topic_names(settings.topic_prefix).changes
     with open_topic(settings, topic, cluster=log.chosen) as lines:
@@ -103,7 +104,7 @@ def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[Logged, Logge
     return log.first, log.last
 
 
-def _missing_from(log: IncidentLog, first: Logged, last: Logged) -> list[str]:
+def _missing_from(log: IncidentLog, first: AnyRecord, last: AnyRecord) -> list[str]:
     """Return the parts of the incident that the log does not hold."""
     missing = []
     if log.at_from is None:
@@ -123,8 +124,8 @@ def _missing_from(log: IncidentLog, first: Logged, last: Logged) -> list[str]:
 def _pack(
     settings: ReplaySettings,
     log: IncidentLog,
-    first: Logged,
-    last: Logged,
+    first: AnyRecord,
+    last: AnyRecord,
     output: Path | None,
 ) -> tuple[Path, Manifest]:
     topics = topic_names(settings.topic_prefix)

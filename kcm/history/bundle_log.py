@@ -14,7 +14,7 @@ import msgspec
 from controller_model.history.log_replay import LogReplay
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.changes import AnyRecord, ChangeKind, ZnodeChange
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, decode_event, encode_event
@@ -31,14 +31,11 @@ from kcm.cli.text import time_text
 
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
-Logged = ZnodeChange | AnyMetadataRecord
-"""A record of the log that tells of the cluster."""
-
 
 class _Part:
     """The records from one resync's start to the next one's, in a file that is deleted when closed."""
 
-    def __init__(self, first: Logged) -> None:
+    def __init__(self, first: AnyRecord) -> None:
         self.first = first
         self.changes = 0
         self.unreadable = 0
@@ -54,7 +51,7 @@ class IncidentLog:
         self.from_ms = from_ms
         self.to_ms = to_ms
         self.replay = LogReplay(cluster)
-        self.last: Logged | None = None
+        self.last: AnyRecord | None = None
         """The last change that was taken and not dropped."""
         self.at_from: Position | None = None
         """The position of the last change up to the beginning of the incident."""
@@ -67,7 +64,7 @@ class IncidentLog:
         """Unreadable records before the first change."""
 
     @property
-    def first(self) -> Logged | None:
+    def first(self) -> AnyRecord | None:
         """The first change that is kept; None before any."""
         return self._parts[0].first if self._parts else None
 
@@ -186,7 +183,7 @@ class IncidentLog:
             # Another watcher may have begun one that it did not end; the last that began is the one that was read.
             self._keep_from(len(self._parts) - 1)
 
-    def _begin_part(self, change: Logged) -> None:
+    def _begin_part(self, change: AnyRecord) -> None:
         self._parts.append(_Part(change))
         for record in self._early:
             self._write(record)

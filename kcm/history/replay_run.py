@@ -90,7 +90,7 @@ class ReplayRun:
     def _is_ours(self, loose: LooseLine) -> bool:
         """Return whether damage may concern this cluster: all changes of a message are of one cluster."""
         ours = {"", self.replay.cluster}
-        names = {each.cluster for each in (*loose.changes, *loose.metadata)}
+        names = {each.cluster for each in loose.records}
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
 
     def _report_damage(self, line: Line, loose: LooseLine) -> None:

@@ -98,7 +98,7 @@ class LookTopics:
 
     def _fold(self, messages: list[bytes]) -> list[Record]:
         decoded = [decode_message(message) for message in messages]
-        items = [item for each in decoded for item in (*each.changes, *each.metadata)]
+        items = [record for each in decoded for record in each.records]
         if self._state is None:
             since = next((item.observed_at for item in items if is_time(item.observed_at)), 0)
             control = ControlPlane(self._cluster, assumed=self._assumed, counters_since=since)
