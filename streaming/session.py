@@ -31,7 +31,7 @@ from pipeline.runtime import EnvironmentProblemError, UsageError
 from streaming.config import StreamSettings
 from streaming.fixed_costs import reduce_costs_of_a_batch
 from streaming.kafka_options import quoted
-from streaming.processor import unchanged
+from streaming.processor import import_fold
 from streaming.workspace import Workspace, disk_problems
 
 SPARK_END_DEADLINE_S = 4.0
@@ -318,7 +318,7 @@ def _start_worker_early(context: SparkContext) -> None:
     def start() -> None:
         # What fails here fails in the first batch as well, which says so. The session may also end meanwhile.
         with suppress(Exception):
-            context.parallelize([0], 1).map(unchanged).collect()
+            context.parallelize([0], 1).map(import_fold).collect()
 
     threading.Thread(target=start, name="early-worker", daemon=True).start()
 

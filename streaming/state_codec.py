@@ -164,7 +164,7 @@ class StateTopics:
         self._renamed[topic_id] = None
 
     def flush(self) -> None:
-        """Write the changed topics, of a topic in pieces only the changed ones."""
+        """Write the changed topics, of a topic in pieces only the changed ones; once, at the end of a batch."""
         changed: dict[str, bytes | None] = {}  # by key; None for a key to remove
         for name in self._changed:
             topic, stored = self._known[name], self._pieces[name]
@@ -172,13 +172,10 @@ class StateTopics:
             packed = {} if topic is None else pack_topic(topic, limit)
             changed |= dict.fromkeys(key for key in (name, *stored) if key not in packed)
             changed |= {key: value for key, value in packed.items() if stored.get(key) != value}
-            self._pieces[name] = {key: value for key, value in packed.items() if key != name}
         for topic_id in self._renamed:
             new_name = self._names[topic_id]
             changed[_id_key(topic_id)] = None if new_name is None else new_name.encode()
-        self._renamed.clear()
         self._packed.write(changed)
-        self._changed.clear()
 
 
 def _id_key(topic_id: str) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
+import sys
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -16,6 +20,7 @@ from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
 from streaming.config import StreamSettings
 from streaming.session import (
+    Session,
     _escaped,
     check_wire,
     reason_printed,
@@ -23,6 +28,7 @@ from streaming.session import (
     submit_files,
 )
 from streaming.workspace import Workspace
+from tests.support.waiting import wait_until
 
 
 def test_the_users_spark_properties_take_precedence(tmp_path: Path) -> None:
@@ -126,8 +132,52 @@ def test_submit_files_have_mode_0600_and_are_removed(tmp_path: Path) -> None:
         assert {oct(path.stat().st_mode & 0o777) for path in files.values()} == {"0o600"}
         assert "hunter2" not in arguments
         assert files["java.options"].read_text() == '"-Da=b c"\n"-Dd=e\\\\f"\n'
-        assert "spark.a=hunter2\n" in read_back(files["spark.properties"].read_text())
+        held = read_back(files["spark.properties"].read_text()).splitlines()
+        assert held == [
+            "spark.a=hunter2",
+            f"spark.driver.extraJavaOptions=@{files['java.options']}",
+        ]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descendants are found in Linux's /proc")
+@pytest.mark.parametrize("how", ["kill", "close"])
+def test_a_jvm_that_does_not_end_is_killed(how: str) -> None:
+    """The watchdog's kill also ends its workers; a close first asks Spark to stop, and gives the JVM its time."""
+    jvm = subprocess.Popen(
+        ["/bin/sh", "-c", "sleep 600 & echo $!; wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert jvm.stdin is not None
+    assert jvm.stdout is not None
+    worker = int(jvm.stdout.readline())
+    session = Session.__new__(Session)  # without a JVM
+    session._gateway = SimpleNamespace(proc=jvm, shutdown=lambda: None)
+    asked: list[str] = []
+    session.spark = SimpleNamespace(stop=lambda: asked.append("stop"))  # type: ignore[assignment]
+    try:
+        if how == "kill":
+            session.kill()
+            wait_until(lambda: state_of(worker), lambda state: state in {"", "Z"}, deadline_s=10)
+        else:
+            session.close(jvm_deadline_s=0.1)
+            assert asked == ["stop"]
+        assert jvm.wait(10) == -signal.SIGKILL
+        assert not session.alive
+    finally:
+        jvm.kill()
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+        jvm.wait()
+        for pipe in (jvm.stdin, jvm.stdout):
+            pipe.close()
+
+
+def state_of(pid: int) -> str:
+    """Return Linux's letter for the state of a process; "" if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
 
 
 def test_submit_files_that_cannot_be_written_name_their_folder(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ def test_a_batch_without_readable_offsets_gives_none(tmp_path: Path, line: str) 
 def test_a_checkpoint_without_a_batch_gives_no_offsets(tmp_path: Path) -> None:
     """A new lineage has folded nothing."""
     assert folded_to(tmp_path, "kcm.changes") == {}
+    names = topic_names("kcm")
+    topics = EnsuredTopics(names, 1, {name: name for name in names})
+    assert truncated_log(load(PipelineSettings), topics, tmp_path) is None
 
 
 @pytest.mark.parametrize(

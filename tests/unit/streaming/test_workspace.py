@@ -42,6 +42,12 @@ def test_leaving_a_workspace_releases_the_lock_and_the_scratch_files(tmp_path: P
         assert list(held.scratch.iterdir()) == []
 
 
+def test_the_jvm_is_told_where_to_log(tmp_path: Path) -> None:
+    """Its lines would go to the console otherwise, in a form that is not the fold's."""
+    with workspace(tmp_path) as held:
+        assert f"= {held.spark_log}\n" in held.log4j_config.read_text()
+
+
 def test_the_scratch_folder_has_mode_0700(tmp_path: Path) -> None:
     """Whatever the machine's umask is: Spark's Unix sockets in it ask for no password."""
     before = os.umask(0)
