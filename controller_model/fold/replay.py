@@ -155,18 +155,18 @@ def _applied(
     if before:
         events = before + events
     if odd is not None:
-        where = source.name_of(record).partition(" ")[2]
-        events = [count_anomaly(state, at=state.control.now, path=where, reason=odd), *events]
+        _, place = source.name_of(record)
+        events = [count_anomaly(state, at=state.control.now, path=place, reason=odd), *events]
     return events, sample
 
 
 def count_error(state: ClusterState, record: LogRecord, error: str) -> list[AnyEvent]:
     """Count an unexpected exception (a bug of kcm) of a record: the figures are incomplete from here on."""
     state.control.log.view.errors += 1
-    at, name = record.observed_at, state.source.name_of(record)
-    reason = f"an error of the monitor's own in {name}: {error}"
+    at, (kind, place) = record.observed_at, state.source.name_of(record)
+    reason = f"an error of the monitor's own in {kind} {place}: {error}"
     return [
-        count_anomaly(state, at=at, path=name.partition(" ")[2], reason=reason),
+        count_anomaly(state, at=at, path=place, reason=reason),
         *mark_incomplete(state, at=at, reason="an error of the monitor's own", ask=True),
     ]
 

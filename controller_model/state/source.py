@@ -79,8 +79,8 @@ class Source:
         """
         raise NotImplementedError
 
-    def name_of(self, record: Any) -> str:
-        """Return what a record is about, as operators name it."""
+    def name_of(self, record: Any) -> tuple[str, str]:
+        """Return the kind of a record and the place that it is about, as operators name them."""
         raise NotImplementedError
 
     def begins_reading(self, record: Any) -> bool:

@@ -98,15 +98,15 @@ class KraftSource(Source):
             control.quorum = QuorumView()
         control.log.view.absent = ABSENT_IN_KRAFT
 
-    def name_of(self, record: AnyMetadataRecord) -> str:
+    def name_of(self, record: AnyMetadataRecord) -> tuple[str, str]:
         """Return the kind of a record and which part of the metadata log it is of."""
         if isinstance(record, MetadataSlice):
-            return f"slice __cluster_metadata {record.first}-{record.last}"
+            return "slice", f"__cluster_metadata {record.first}-{record.last}"
         if isinstance(record, MetadataHeartbeat):
-            return "heartbeat __cluster_metadata"
+            return "heartbeat", "__cluster_metadata"
         if isinstance(record, MetadataReconciled):
-            return f"reconciliation __cluster_metadata {record.end}"
-        return f"snapshot __cluster_metadata {record.end}-{record.epoch}"
+            return "reconciliation", f"__cluster_metadata {record.end}"
+        return "snapshot", f"__cluster_metadata {record.end}-{record.epoch}"
 
     def split(self, record: AnyMetadataRecord) -> Iterable[AnyMetadataRecord]:
         """Return the parts of a slice, each of which ends with a record after which health is sampled."""

@@ -67,9 +67,9 @@ class ZooKeeperSource(Source):
         """Make `control.source` ZooKeeper's state: a new one, or what was unpacked."""
         control.source = own_state(control.source, ZooKeeperState)
 
-    def name_of(self, record: ZnodeChange) -> str:
+    def name_of(self, record: ZnodeChange) -> tuple[str, str]:
         """Return the kind of a change and its path."""
-        return f"{record.kind} {record.path}"
+        return record.kind, record.path
 
     def begins_reading(self, record: ZnodeChange) -> bool:
         """Return whether a resync starts with this change."""

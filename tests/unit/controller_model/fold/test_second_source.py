@@ -43,9 +43,9 @@ class Told(msgspec.Struct, frozen=True):
 class ToySource(Source):
     """Facts from a list."""
 
-    def name_of(self, record: Told) -> str:
+    def name_of(self, record: Told) -> tuple[str, str]:
         """Return its seq."""
-        return f"record {record.seq}"
+        return "record", str(record.seq)
 
     def begins_reading(self, record: Told) -> bool:
         """Return whether it is the first."""
