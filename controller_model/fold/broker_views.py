@@ -87,7 +87,7 @@ class BrokerViews:
             assumed=control.assumed,
             broker_min_isr=frozenset(control.config.broker_min_isr.items()),
             judged=judge.basis,
-            hidden=frozenset(control.log.view.hidden),
+            hidden=control.log.view.unseen,
             coordinators=frozenset(control.coordinators),
             controllers=tuple(safe_alone(control.quorum).items()),
         )

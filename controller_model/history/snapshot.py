@@ -137,7 +137,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
     absent: tuple[Capability, ...] = ()
-    """What a KRaft cluster does not have: its figures are None, and nothing is missing without them."""
+    """What this kind of cluster does not have, or its source never shows: what depends on it is None."""
     unproven_from: int | None = None
     """Of a KRaft node's folder: the offset from which on nothing proves that what the snapshot includes was committed."""
 
@@ -152,7 +152,7 @@ def snapshot(state: ClusterState) -> Snapshot:
     control = state.control
     log = control.log
     state.source.infer(control)
-    hidden = frozenset(log.view.hidden).union(log.view.absent)
+    hidden = log.view.unseen
     is_kraft = control.controller.view.migrating_to_kraft or control.quorum is not None
     is_kraft_log = Capability.SESSION in log.view.absent
     counts = visible_counts(figures.counts(control), hidden, is_kraft=is_kraft)
@@ -216,7 +216,7 @@ def _why_incomplete(control: ControlPlane) -> str | None:
 
 
 def _controller(state: ClusterState) -> ControllerSnapshot:
-    if Capability.CONTROLLER in state.control.log.view.hidden:
+    if Capability.CONTROLLER in state.control.log.view.unseen:
         return ControllerSnapshot(
             id=None,
             epoch=None,
@@ -247,7 +247,7 @@ def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
     record = control.brokers.get(broker, HeldBroker()).record
     totals = control.totals
     return BrokerSnapshot(
-        live=None if Capability.BROKERS in control.log.view.hidden else record.live,
+        live=None if Capability.BROKERS in control.log.view.unseen else record.live,
         epoch=record.epoch,
         registrations=record.registrations,
         leaders=totals.leaders.get(broker, 0),

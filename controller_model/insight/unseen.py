@@ -12,6 +12,8 @@ def unseen(view: ClusterView, needs: Needs) -> str | None:
     """Return in words why what needs these is not known, or does not exist; None: all of them can be seen."""
     if absent := needs.intersection(view.log.absent):
         what = " and no ".join(each.replace("_", " ") for each in Capability if each in absent)
+        if view.quorum is None:
+            return f"not known, because this cluster's source shows no {what}"
         return f"a KRaft cluster has no {what}: what its controller decides is written at once"
     lacking = needs.intersection(view.log.hidden)
     if not lacking:

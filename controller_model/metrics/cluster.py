@@ -212,7 +212,7 @@ CLUSTER: Table[ClusterView] = {
     ),
     "kafka_cluster_brokers_known": figure(
         "Number of broker ids that were ever registered or that replicas are assigned to.",
-        lambda view: len(view.brokers_known) if _KNOWN.isdisjoint(view.log.hidden) else None,
+        lambda view: len(view.brokers_known) if _KNOWN.isdisjoint(view.log.unseen) else None,
     ),
     "kafka_cluster_foreign_writes": Samples(
         "Number of znodes, or of partitions, as no Kafka writes them, by what that takes away; 0 in a healthy cluster, "

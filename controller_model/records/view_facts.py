@@ -18,7 +18,7 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
     return ClusterFacts(
         live=frozenset(view.brokers_live or ()),
         is_kraft=view.log.kraft_since is not None or quorum is not None,
-        hidden=frozenset(view.log.hidden),
+        hidden=view.log.unseen,
         controller=NO_CONTROLLER if controller is None else controller.id,
         controller_epoch=None
         if controller is None or controller.migrating_to_kraft or quorum is not None

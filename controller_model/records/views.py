@@ -55,7 +55,8 @@ class Capability(enum.StrEnum):
     """min.insync.replicas and unclean.leader.election.enable of brokers. Kafka's own ACLs deny them to everybody
     else (ZkData.SensitiveRootPaths), so figures count as complete without them: settings of kcm replace them."""
     DELETIONS = "deletions"
-    """Which topics are to be deleted: most figures leave them out."""
+    """Which topics are to be deleted: most figures leave them out, and are not known without it. KRaft, which deletes at
+    once, has it: no topic waits."""
     REQUESTS = "requests"
     """What else tools ask the controller for, and what waits for it."""
     CLUSTER = "cluster"
@@ -212,7 +213,8 @@ class LogView(msgspec.Struct, kw_only=True):
     left_since: int | None = None
     """Since when ZooKeeper does not show all of a cluster that a KRaft controller runs; None: it does, or none runs it."""
     absent: tuple[Capability, ...] = ()
-    """What this kind of cluster does not have: no figure, and none is missing."""
+    """What this kind of cluster does not have, or its source never shows (`Source.absent`): what depends on it is None, and
+    the figures are complete without it."""
     resync_under_way: bool = False
     """Everything is being read again: figures mix two points in time."""
     resyncs: int = 0
@@ -254,6 +256,11 @@ class LogView(msgspec.Struct, kw_only=True):
     def sign_of_life(self) -> int | None:
         """When the watcher last sent a heartbeat or a change, by its clock; None if never."""
         return max(filter(None, (self.heartbeat_at, self.last_change_at)), default=None)
+
+    @property
+    def unseen(self) -> frozenset[Capability]:
+        """What is hidden or absent: what depends on it is not known."""
+        return frozenset(self.hidden).union(self.absent)
 
     @property
     def is_missing_some(self) -> bool:

@@ -1,7 +1,8 @@
-"""What of the views is not known while a source cannot see all of a cluster, and what a KRaft cluster does not have.
+"""What of the views is not known while a source cannot see all of a cluster, and what it never shows of one.
 
 The rule: a figure that depends on something that cannot be seen, be it in part, is None, for whoever reads a view. So is
-one that depends on what this kind of cluster does not have (`LogView.absent`): then nothing is missing without it.
+one that depends on what this kind of cluster does not have, or its source never shows (`LogView.absent`): then the figures
+are complete without it.
 What a figure depends on stands in these tables and nowhere else; each has an entry for every field, or for all that
 are left. Values that the fold still holds of what can no longer be seen are old, so they are no figures either.
 """
@@ -123,8 +124,8 @@ def visible_pending(pending: Pending, hidden: Collection[Capability]) -> Pending
 
 
 def visible_cluster(view: ClusterView) -> ClusterView:
-    """Return a cluster's view with what is known while `view.log.hidden` is hidden, and what its kind of cluster has."""
-    hidden = frozenset(view.log.hidden).union(view.log.absent)
+    """Return a cluster's view with what is known of it while `view.log.unseen` is hidden or absent."""
+    hidden = view.log.unseen
     if not hidden:
         return view
     controller = view.controller
@@ -165,7 +166,7 @@ def _visible_controller(
 
 
 def visible_broker(view: BrokerView, hidden: AbstractSet[Capability]) -> BrokerView:
-    """Return a broker's view with what is known while this is hidden."""
+    """Return a broker's view with what is known while this is hidden or absent."""
     if not hidden:
         return view
     parts = _unknown(BROKER, hidden)

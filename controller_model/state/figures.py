@@ -408,7 +408,7 @@ def cluster_facts(control: ControlPlane) -> ClusterFacts:
     return ClusterFacts(
         live=frozenset(control.live_brokers),
         is_kraft=is_kraft,
-        hidden=frozenset(control.log.view.hidden),
+        hidden=control.log.view.unseen,
         controller=controller.id,
         controller_epoch=None if is_kraft else controller.epoch,
         refused_below=controller.refused_below,

@@ -68,8 +68,8 @@ def take_sample(state: ClusterState) -> HealthSample | None:
 
 def _sample(control: ControlPlane) -> HealthSample:
     counts = figures.counts(control)
-    controller, hidden = control.controller, control.log.view.hidden
-    is_vacant = controller.view.id == NO_CONTROLLER and Capability.CONTROLLER not in hidden
+    controller, unseen = control.controller, control.log.view.unseen
+    is_vacant = controller.view.id == NO_CONTROLLER and Capability.CONTROLLER not in unseen
     vacant_since = controller.view.vacant_since
     least_ms = most_ms = 0
     if is_vacant and vacant_since is not None:
@@ -92,7 +92,7 @@ def _sample(control: ControlPlane) -> HealthSample:
 
 
 def _is_hidden(control: ControlPlane) -> bool:
-    return not HEALTH.isdisjoint(control.log.view.hidden)
+    return not HEALTH.isdisjoint(control.log.view.unseen)
 
 
 def _unsure_since(control: ControlPlane) -> int | None:

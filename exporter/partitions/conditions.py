@@ -90,6 +90,9 @@ _NEEDS: Mapping[Condition, frozenset[str]] = {
 }
 """What a condition needs that a judge does not ask for itself, by the names of capabilities."""
 
+_NEEDED = _ALL_NEED | {"brokers", "topic_configs"}
+"""What conditions need in all."""
+
 _COUNTED: Mapping[Condition, Callable[[Counts], int | None]] = {
     Condition.OFFLINE: lambda counts: counts.offline,
     Condition.UNDER_REPLICATED: lambda counts: counts.under_replicated,
@@ -118,7 +121,7 @@ def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Cond
 def unknown_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
     """Return the conditions for which it is not known whether a partition meets them."""
     conditions: Iterable[Condition] = JUDGES
-    if partition.is_known and not cluster.hidden:
+    if partition.is_known and _NEEDED.isdisjoint(cluster.hidden):
         is_known = None not in {cluster.min_isr_of(partition), cluster.min_isr_blocks(partition)}
         conditions = () if is_known else _BY_MIN_ISR
     return [each for each in conditions if meets(each, partition, cluster) is None]
