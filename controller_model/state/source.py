@@ -1,7 +1,21 @@
 """What the fold asks of a source: to turn records into facts, and to infer what no record states.
 
-The rule: a source reads the state and owns `ControlPlane.source` and each `Origin` in it; it changes nothing
-else of the cluster but by facts.
+The rule: a source reads the state, and changes the cluster by facts alone. Its own are `ControlPlane.source`, each `Origin`,
+and of `control.log` what only it can know of its reading:
+
+- `view.heartbeat_at` and `last_change_at`, by which the figures' age is judged, and `views_from`, where a reading that
+  touched every topic began;
+- `view.resyncs`, `resync_under_way` and `reconciliations`, while it reads everything again or compares it; `divergent_since`
+  with what differs; and `wanted`, which is None once a reading answers it;
+- `view.unreadable`, one more for each value that cannot be read (`count_anomaly` reports it; topics and partitions have an
+  `unreadable` of their own), and `view.hidden`, `denied`, `denied_more` and `hidden_reason` for what it may not read;
+- what only ZooKeeper has: `view.session`, `session_since`, `zookeeper`, `znodes`, `digest`, `read_zxid`, `stale`,
+  `missed_updates`, `last_change_mtime`, `kraft_since`, `left_since`, and `dropped`, also `pending.notifications`;
+- `position`, `view.watcher`, `holes` and `not_newer`, if its records have an order of their own; otherwise the fold's.
+
+`baseline` is set by `CountingStarts`; a source takes it back only while it states what is found again, or what it could not
+read before. All else in the log's state belongs to the fold and to `state/completeness.py`. KRaft also brings
+`control.quorum` up to date.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,6 +25,8 @@ from controller_model.facts.facts import Fact
 from controller_model.kafka.ids import Position
 from controller_model.records.events import AnyEvent
 from controller_model.records.pending_writes import PendingWrites
+from controller_model.records.views import Capability
+from controller_model.state.packing import own_state
 
 if TYPE_CHECKING:
     from controller_model.state.cluster import ClusterState
@@ -23,7 +39,8 @@ Handle = Callable[["ClusterState", Fact], list[AnyEvent]]
 class Inferred(NamedTuple):
     """What a source adds to the cluster's view when it is made."""
 
-    pending_writes: PendingWrites = PendingWrites()
+    pending_writes: PendingWrites = PendingWrites(counts=None)
+    """None of the counts is known, unless the source infers them."""
     unreadable: tuple[str, ...] = ()
     """What belongs to no topic and cannot be read in its newest value, as operators name it: the first of
     them, the controller's before all others."""
@@ -59,7 +76,15 @@ class LogRecord(Protocol):
 
 
 class Source:
-    """One kind of source of clusters' facts; as it is, it infers nothing and holds nothing of its own."""
+    """One kind of source of clusters' facts; as it is, it infers nothing."""
+
+    absent: tuple[Capability, ...]
+    """What it never shows of a cluster (`LogView.absent`); () if it shows all. A source whose clusters delete topics at once
+    has DELETIONS."""
+
+    state_type: type[Any]
+    """The struct of its own state, which is packed with the rest: `array_like=True`, each field with a default, and a
+    `tag` by which the packed value is known for this source's. Without one a cluster's source is not found again."""
 
     has_own_order = False
     """Its records have an order of their own (`split` and `admit`). Otherwise they follow each other by their seqs, from
@@ -95,6 +120,8 @@ class Source:
 
     def adopt(self, control: "ControlPlane") -> None:
         """Make `control.source` this source's own state: a new one, or what was unpacked."""
+        control.source = own_state(control.source, self.state_type)
+        control.log.view.absent = self.absent
 
     def interrupt(self, control: "ControlPlane", *, new_generation: bool) -> None:
         """Note that records are missing before the next one, or that another watcher continues."""

@@ -54,7 +54,6 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import mark_incomplete, mark_verified
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import is_time
-from controller_model.state.packing import own_state
 from controller_model.state.source import Handle, Inferred, Source
 from controller_model.tracking import asked_elections
 
@@ -88,15 +87,16 @@ READERS: Mapping[type[Any], _Reader] = {
 class KraftSource(Source):
     """Makes facts of a metadata log."""
 
+    absent = ABSENT_IN_KRAFT
+    state_type = KraftState
     has_own_order = True
     clock_name = "the active controller's clock"
 
     def adopt(self, control: ControlPlane) -> None:
         """Make `control.source` this source's own state: a new one, or what was unpacked."""
-        control.source = own_state(control.source, KraftState)
+        super().adopt(control)
         if control.quorum is None:
             control.quorum = QuorumView()
-        control.log.view.absent = ABSENT_IN_KRAFT
 
     def name_of(self, record: AnyMetadataRecord) -> tuple[str, str]:
         """Return the kind of a record and which part of the metadata log it is of."""

@@ -44,7 +44,6 @@ from controller_model.sources.zookeeper.znodes import END_READERS, READERS
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import count_anomaly
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.packing import own_state
 from controller_model.state.source import Handle, Inferred, Source
 
 # Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
@@ -63,9 +62,8 @@ for Kafka is not published, and without the cluster's view none of its batches i
 class ZooKeeperSource(Source):
     """Makes facts of the changes that a watcher of ZooKeeper writes."""
 
-    def adopt(self, control: ControlPlane) -> None:
-        """Make `control.source` ZooKeeper's state: a new one, or what was unpacked."""
-        control.source = own_state(control.source, ZooKeeperState)
+    absent = ()
+    state_type = ZooKeeperState
 
     def name_of(self, record: ZnodeChange) -> tuple[str, str]:
         """Return the kind of a change and its path."""

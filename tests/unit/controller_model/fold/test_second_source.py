@@ -16,13 +16,22 @@ from controller_model.facts.stamp import Stamp
 from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import EventBatch
 from controller_model.handlers.apply import apply_fact
+from controller_model.insight.unseen import unseen
 from controller_model.kafka.ids import NOWHERE, AsOf, Position, TopicPartition
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
 from controller_model.records.quorum import RegisteredController
-from controller_model.records.views import BrokerView, ClusterView, Failover, TopicView
+from controller_model.records.views import (
+    BrokerView,
+    Capability,
+    ClusterView,
+    Failover,
+    TopicView,
+)
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.source import Source
+from tests.support.metric_samples import of_broker, of_cluster
+from tools.site import ROOT
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -40,8 +49,15 @@ class Told(msgspec.Struct, frozen=True):
         return Position(self.generation, self.seq)
 
 
+class ToyState(msgspec.Struct, array_like=True, tag="toy"):
+    """What the toy source holds: nothing."""
+
+
 class ToySource(Source):
     """Facts from a list."""
+
+    absent: tuple[Capability, ...] = ()
+    state_type = ToyState
 
     def name_of(self, record: Told) -> tuple[str, str]:
         """Return its seq."""
@@ -129,6 +145,63 @@ def test_facts_from_a_list_become_events_figures_and_views() -> None:
     assert broker.inferred_state is None
 
 
+def folded(source: Source) -> dict[str, Any]:
+    """Return the views of what is told, by key, as this source shows them."""
+    state = ClusterState(
+        ControlPlane("toy", Assumed(min_insync_replicas=1), 0), MemoryTopicStore(), source
+    )
+    batch = EventBatch(state, fatal=(Exception,))
+    for record in told()[:5]:
+        batch.apply(record)
+    batch.finish()
+    changed = project(state, as_of=AsOf("l", 1, 5), folded_at=0, sent=SentViews())
+    return {each.key: each.view for each in changed}
+
+
+def test_what_a_source_does_not_infer_is_not_zero() -> None:
+    """Pending writes and the controller's health have no sample, although it does not say that it shows none."""
+    cluster = folded(ToySource())["toy/cluster"]
+    assert cluster.can_see(Capability.PENDING_WRITES)
+    for name in ("kafka_controller_pending_writes", "kafka_controller_health"):
+        assert of_cluster(name, cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("absent", "name"),
+    [
+        (Capability.CONTROLLER, "kafka_controller_id"),
+        (Capability.BROKERS, "kafka_cluster_brokers"),
+        (Capability.BROKERS, "kafka_cluster_brokers_known"),
+        (Capability.BROKERS, "kafka_broker_live"),
+        (Capability.TOPICS, "kafka_cluster_partitions"),
+        (Capability.TOPICS, "kafka_broker_leaders"),
+        (Capability.TOPIC_CONFIGS, "kafka_cluster_under_min_isr_partitions"),
+        (Capability.TOPIC_CONFIGS, "kafka_broker_under_min_isr_if_lost_partitions"),
+        (Capability.FOREIGN_WRITES, "kafka_cluster_foreign_writes"),
+        (Capability.REQUESTS, "kafka_cluster_pending_notifications"),
+    ],
+)
+def test_what_a_source_never_shows_has_no_sample(absent: Capability, name: str) -> None:
+    """Neither zero nor what the fold holds of it all the same; nothing is missing, so the figures are complete."""
+
+    def samples(source: Source) -> list[Any]:
+        views = folded(source)
+        if name.startswith("kafka_broker_"):
+            return of_broker(name, views["toy/broker/2"])
+        return of_cluster(name, views["toy/cluster"])
+
+    blind = ToySource()
+    blind.absent = (absent,)
+    assert samples(ToySource())
+    assert samples(blind) == []
+    cluster = folded(blind)["toy/cluster"]
+    assert not cluster.log.is_missing_some
+    what = absent.replace("_", " ")
+    assert unseen(cluster, frozenset({absent})) == (
+        f"not known, because this cluster's source shows no {what}"
+    )
+
+
 ANY = Stamp(0, NOWHERE)
 EVERY = (
     *(fact for record in told() for fact in record.facts),
@@ -185,7 +258,7 @@ def test_facts_in_any_order_are_data(told_at: list[list[facts.Fact]]) -> None:
 
 
 def test_a_source_says_itself_what_its_records_are() -> None:
-    """What no source can share has no default; the rest infers nothing."""
+    """What no source can share has no default, nor what it shows and holds; the rest infers nothing."""
     source, state = (
         Source(),
         ClusterState(ControlPlane("toy", Assumed(), 0), MemoryTopicStore(), ToySource()),
@@ -198,8 +271,23 @@ def test_a_source_says_itself_what_its_records_are() -> None:
     ):
         with pytest.raises(NotImplementedError):
             ask()
+    with pytest.raises(AttributeError, match="state_type"):
+        ClusterState(ControlPlane("toy", Assumed(), 0), MemoryTopicStore(), source)
     assert source.split(7) == (7,)
     assert source.elections(state.control) == (0, 0)
+
+
+def test_the_source_on_the_page_runs() -> None:
+    """It prints the events that its comment names."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    program = page.partition("```python\nimport ")[2].partition("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import {program}"],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    events = done.stdout.splitlines()[0]
+    assert "BrokerStopped" in events
+    assert f"# {events}\n" in program
 
 
 def test_the_fold_imports_no_source() -> None:
