@@ -15,7 +15,7 @@ from controller_model.facts.facts import (
     TopicGone,
     TopicIs,
 )
-from controller_model.facts.stamp import where
+from controller_model.facts.stamp import Stamp, where
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import (
     AnyEvent,
@@ -109,8 +109,7 @@ def _topic_events(
     events: list[AnyEvent] = []
     is_recreated = before > 0 and fact.is_another
     if is_recreated:
-        requested = name in state.control.deleting
-        events.append(TopicDeleted(topic=name, requested=requested, **about))
+        events.append(_deleted(state, fact.stamp, name))
     else:
         reassigned = {p for p in (*old.adding, *old.removing) if _is_reassigned(old, p)}
         now = {p for p in fact.partitions if _is_reassigned(new, p)}
@@ -169,8 +168,15 @@ def apply_topic_end(state: ClusterState, fact: TopicGone) -> list[AnyEvent]:
     state.put_topic(new)
     if not state.control.log.baseline:
         return []
-    requested = fact.is_requested or name in state.control.deleting
-    return [TopicDeleted(**where(fact.stamp), topic=name, requested=requested)]
+    return [_deleted(state, fact.stamp, name, is_requested=fact.is_requested)]
+
+
+def _deleted(
+    state: ClusterState, stamp: Stamp, topic: str, *, is_requested: bool = False
+) -> TopicDeleted:
+    """Return the event of a topic's end, whether that was seen or another topic of its name stands in its place."""
+    requested = is_requested or topic in state.control.deleting
+    return TopicDeleted(**where(stamp), topic=topic, requested=requested)
 
 
 def apply_deletion(state: ClusterState, fact: TopicDeletionIs) -> list[AnyEvent]:

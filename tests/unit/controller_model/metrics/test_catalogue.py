@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
+import typing
+from typing import Any
 
+import msgspec
 import pytest
 
-from controller_model.metrics.catalogue import BROKER_METRICS, CATALOGUE, CLUSTER_METRICS
-from controller_model.metrics.metric import (
-    Metric,
-    MetricType,
+from controller_model.metrics.catalogue import (
+    BROKER_METRICS,
+    CATALOGUE,
+    CLUSTER_METRICS,
+    NOW_METRICS,
 )
+from controller_model.metrics.metric import Metric, MetricType, Moment
+from controller_model.records.completeness import assess
 from controller_model.records.events import (
     ENDS_IN_KRAFT,
     ENDS_IN_ZOOKEEPER,
     BrokerEnd,
     LeaderElectionKind,
 )
+from controller_model.records.metadata_log import QuorumSample
 from controller_model.records.pending_writes import PendingWrites
+from controller_model.records.quorum import QuorumView
 from controller_model.records.views import BrokerView, ClusterConfig, ControllerView, LogView
 from tests.support.metric_samples import of_broker, of_cluster
-from tests.support.samples import broker_view, cluster_view
+from tests.support.samples import FRESH, T0, broker_view, cluster_view
 
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
@@ -59,6 +67,39 @@ def test_help_says_when_a_metric_is_absent() -> None:
     absent |= {each.name: each.help for each in BROKER_METRICS if not list(each.read(gone))}
     assert len(absent) > 20
     assert [name for name, text in absent.items() if "absent" not in text] == []
+
+
+def without(value: Any, *, parts: bool) -> Any:
+    """Return a struct with None in every field that may be None; its `parts` stay, without what may be None in them."""
+    changed: dict[str, Any] = {}
+    for field in msgspec.structs.fields(value):
+        held = getattr(value, field.name)
+        may_be_none = type(None) in typing.get_args(field.type)
+        if isinstance(held, msgspec.Struct) and (parts or not may_be_none):
+            changed[field.name] = without(held, parts=parts)
+        elif may_be_none:
+            changed[field.name] = None
+    return msgspec.structs.replace(value, **changed)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_what_is_not_known_has_no_sample_and_is_no_error(*, parts: bool) -> None:
+    """Any optional part of a view may be None, and any optional figure of a part."""
+    quorum = QuorumView(sample=QuorumSample(at=1, leader=1, epoch=1, high_watermark=1))
+    clusters = [cluster_view(), cluster_view(quorum=quorum)]
+    views: list[tuple[tuple[Metric[Any], ...], Any]] = [
+        *((CLUSTER_METRICS, view) for view in clusters),
+        (BROKER_METRICS, broker_view(0)),
+    ]
+    for table, view in views:
+        unknown = without(view, parts=parts)
+        for metric in table:
+            for _, value in metric.read(unknown):
+                assert isinstance(value, int | float), metric.name
+    completeness = assess(without(clusters[0], parts=parts), FRESH, T0)
+    moment = Moment(completeness=completeness, behind_ms={}, vacant_ms=None)
+    for metric in NOW_METRICS:
+        assert all(isinstance(value, int | float) for _, value in metric.read(moment))
 
 
 def test_no_two_metrics_share_a_family() -> None:
