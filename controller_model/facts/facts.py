@@ -47,7 +47,8 @@ class ControllerIs(Fact, frozen=True):
     """When it was elected, by the source's clock; None: not known."""
     cause: ElectionCause = ElectionCause.UNKNOWN
     epoch: int | None = None
-    """The controller epoch of this election, if the source knows it already."""
+    """The controller epoch of this election, if the source knows it already; None: views and the event show none, unless
+    `epoch_follows`."""
     epoch_follows: bool = False
     """The epoch is stated by an ElectionConfirmed, and the number of elections by ElectionsAre."""
     is_same: bool = False
@@ -183,7 +184,7 @@ class BrokerGone(Fact, frozen=True):
     """A broker's registration ended, or the controller has fenced it."""
 
     broker: int
-    end: BrokerEnd
+    end: BrokerEnd = BrokerEnd.UNKNOWN
     is_back: bool = False
     """Another registration of the same id was found in its place."""
     is_fenced: bool = False
@@ -286,12 +287,16 @@ class PartitionIs(Fact, frozen=True):
     leader: int
     isr: Replicas
     leader_epoch: int
+    """-1: not known; the topic's view has none then."""
     controller_epoch: int
+    """That of the write; -1: not known, as events show it, and the topic's view has none then."""
     leader_recovery_state: int
-    partition_epoch: int | None
-    origin: Origin | None
+    """0: recovered, 1: recovering (`kafka.elections`). -1: not known; it counts as recovered, and the topic's view has none."""
     named: tuple[TopicPartition, ...]
     """The partition, as events list it."""
+    partition_epoch: int | None = None
+    """None: not known; the topic's view has none then."""
+    origin: Origin | None = None
     is_first: bool = False
     """The first state of a new partition."""
     election: LeaderElectionKind = LeaderElectionKind.UNKNOWN
@@ -301,7 +306,7 @@ class PartitionIs(Fact, frozen=True):
     stale_under: int | None = None
     """The current controller epoch, if this was written under an older one."""
     by_controller: bool = False
-    """Whether the controller changed the ISR; otherwise the leader did."""
+    """It is known that the controller changed the ISR; otherwise events show the change as the leader's."""
     drained: Collection[int] = ()
     """Brokers that the controller removed from the ISR while they were registered."""
     is_foreign: bool = False

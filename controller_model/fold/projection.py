@@ -181,7 +181,7 @@ def _changed_chunks(
 def _topic_view(
     control: ControlPlane, topic: TopicState, as_of: AsOf, parts: Sequence[list[int]], chunk: int
 ) -> TopicView:
-    """Return one of a topic's views; what a partition's state would hold is None where it has none."""
+    """Return one of a topic's views; what a partition's state would hold is None where it has none, or where it is not known."""
     partitions = parts[chunk]
     log = control.log.view
     hidden = {p for p in partitions if log.hides_state(topic.name, p)} if log.denied else set()
@@ -192,10 +192,10 @@ def _topic_view(
             held.replicas or (),
             held.leader,
             held.isr,
-            held.leader_epoch,
+            held.leader_epoch if held.leader_epoch >= 0 else None,
             held.controller_epoch if held.controller_epoch >= 0 else None,
             held.partition_epoch,
-            held.leader_recovery_state,
+            held.leader_recovery_state if held.leader_recovery_state >= 0 else None,
         )
         for number, held in ((p, topic.partitions[p]) for p in partitions)
     ]

@@ -75,7 +75,7 @@ class ToySource(Source):
 def stated(stamp: Stamp, partition: int, leader: int, isr: tuple[int, ...], **why: Any) -> Any:
     """Return a partition's state, with its stated cause."""
     named = (TopicPartition("t", partition),)
-    return facts.PartitionIs(stamp, "t", partition, leader, isr, 1, 7, 0, 1, None, named, **why)
+    return facts.PartitionIs(stamp, "t", partition, leader, isr, 1, 7, 0, named, 1, **why)
 
 
 def told() -> list[Told]:
@@ -145,13 +145,13 @@ def test_facts_from_a_list_become_events_figures_and_views() -> None:
     assert broker.inferred_state is None
 
 
-def folded(source: Source) -> dict[str, Any]:
-    """Return the views of what is told, by key, as this source shows them."""
+def folded(source: Source, *records: Told) -> dict[str, Any]:
+    """Return the views of these records, or of what is told, by key, as this source shows them."""
     state = ClusterState(
         ControlPlane("toy", Assumed(min_insync_replicas=1), 0), MemoryTopicStore(), source
     )
     batch = EventBatch(state, fatal=(Exception,))
-    for record in told()[:5]:
+    for record in records or told()[:5]:
         batch.apply(record)
     batch.finish()
     changed = project(state, as_of=AsOf("l", 1, 5), folded_at=0, sent=SentViews())
@@ -200,6 +200,22 @@ def test_what_a_source_never_shows_has_no_sample(absent: Capability, name: str) 
     assert unseen(cluster, frozenset({absent})) == (
         f"not known, because this cluster's source shows no {what}"
     )
+
+
+def test_numbers_that_a_source_does_not_know_are_not_shown() -> None:
+    """A partition of which only leader and ISR are known, and the end of a broker without a reason."""
+    at = Stamp(1_000, Position(1, 1))
+    bare = facts.PartitionIs(at, "t", 0, 1, (1,), -1, -1, -1, (TopicPartition("t", 0),))
+    topic = facts.TopicIs(at, "t", None, {0: (1, 2)}, {}, {}, since=1_000)
+    broker = facts.BrokerIs(at, 1, epoch=None, since=None)
+    counting = facts.CountingStarts(at, None, is_vacant=False)
+    views = folded(ToySource(), Told(1, (broker, topic, bare, counting), 1_000))
+    shown = views["toy/topic/t/0"]
+    assert (shown.leader, shown.isr) == ((1,), ((1,),))
+    assert shown.leader_epoch == shown.controller_epoch == (None,)
+    assert shown.partition_epoch == shown.leader_recovery_state == (None,)
+    assert views["toy/cluster"].counts.recovering == 0
+    assert facts.BrokerGone(at, 1).end is BrokerEnd.UNKNOWN
 
 
 ANY = Stamp(0, NOWHERE)
