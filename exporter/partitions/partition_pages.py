@@ -221,23 +221,24 @@ class ChunkDetails:
     def __init__(self, view: TopicView, facts: ClusterFacts) -> None:
         self._facts = facts
         self._unreadable = frozenset(view.partitions if view.unreadable_parts else view.unreadable)
-        self._epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
+        columns = (view.leader_epoch, view.controller_epoch, view.partition_epoch)
+        self._epochs = dict(zip(view.partitions, zip(*columns, strict=True), strict=True))
 
     def of(self, partition: PartitionFacts) -> PartitionDetail:
         """Return the details of a partition of the chunk."""
-        has_state = partition.leader is not None
+        leader_epoch, controller_epoch, partition_epoch = self._epochs[partition.partition]
         return PartitionDetail(
             topic=partition.topic,
             partition=partition.partition,
             leader=partition.leader,
             preferred=partition.preferred,
             replicas=partition.replicas,
-            isr=partition.isr if has_state else None,
+            isr=None if partition.leader is None else partition.isr,
             adding=partition.adding,
             removing=partition.removing,
-            leader_epoch=partition.leader_epoch if has_state else None,
-            controller_epoch=partition.controller_epoch if has_state else None,
-            partition_epoch=self._epochs.get(partition.partition),
+            leader_epoch=leader_epoch,
+            controller_epoch=controller_epoch,
+            partition_epoch=partition_epoch,
             min_isr=self._facts.min_isr_of(partition),
             conditions=conditions_of(partition, self._facts),
             unknown=unknown_of(partition, self._facts),

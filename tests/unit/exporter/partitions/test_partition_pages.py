@@ -48,6 +48,16 @@ def test_a_partition_with_a_last_good_value_is_marked_unreadable(served: Served)
     assert {(p["topic"], p["partition"]) for p in found} > said
 
 
+def test_an_epoch_that_is_not_known_is_none(served: Served) -> None:
+    """A view has none for a partition, of which the leader is known all the same."""
+    served.write(
+        topic_view("t", leader_epoch=(None, 4), controller_epoch=(7, None)), cluster_view()
+    )
+    found = served.json(f"{PROD}/partitions", contains="t", limit=100)["partitions"]
+    epochs = [(p["leader"], p["leader_epoch"], p["controller_epoch"]) for p in found]
+    assert [each for each in epochs if None in each] == [(0, None, 7), (1, 4, None)]
+
+
 @pytest.mark.parametrize("most_read", [1, 3, 1000])
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 @pytest.mark.parametrize("query", [{}, {"filter": "not-preferred"}, {"contains": "i"}])
