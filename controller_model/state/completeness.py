@@ -28,8 +28,25 @@ def mark_incomplete(
     return [Incomplete(at=at, position=log.position, reason=reason)]
 
 
+PROOF_MS = 300_000
+"""How old a proof may be before one that costs the source nothing is stated anew."""
+
+
+def is_proof_due(state: ClusterState, at: int) -> bool:
+    """Return whether to state a proof that a source could state with each record: figures are in doubt, or the last is old."""
+    view = state.control.log.view
+    if view.incomplete_since is not None or view.verified_at is None:
+        return True
+    return at - view.verified_at >= PROOF_MS
+
+
 def mark_verified(state: ClusterState, *, at: int, entries: int) -> list[AnyEvent]:
-    """Mark the figures as equal to what the source holds; report that if they were in doubt before."""
+    """Mark the figures as equal to what the source holds; report that if they were in doubt before.
+
+    It costs: after each proof the views of all brokers, of incidents and of recommendations are sent again, because a
+    reader may have newer ones of a fold that was ahead. So it is for proofs that are rare, as the end of a reading, or due
+    (`is_proof_due`).
+    """
     log = state.control.log
     view = log.view
     was_in_doubt = (

@@ -51,14 +51,11 @@ from controller_model.sources.kraft.state import (
     quorum_of,
 )
 from controller_model.state.cluster import ClusterState
-from controller_model.state.completeness import mark_incomplete, mark_verified
+from controller_model.state.completeness import is_proof_due, mark_incomplete, mark_verified
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import is_time
 from controller_model.state.source import Handle, Inferred, Source
 from controller_model.tracking import asked_elections
-
-PROOF_MS = 300_000
-"""How old a proof may be before it is stated anew: with each, all views are sent again."""
 
 _Reader = Callable[[Reading, Any], list[AnyEvent]]
 
@@ -372,17 +369,14 @@ _UNKNOWN = (NO_CONTROLLER, None)
 def _verify(state: ClusterState, kraft: KraftState, at: int, is_caught_up: bool) -> list[AnyEvent]:
     """State that the figures are complete: all offsets are held up to the end that is known."""
     control = state.control
-    view = control.log.view
     if not (
         is_caught_up
         and kraft.is_whole
         and kraft.snapshot is None
         and control.log.baseline
         and kraft.end >= kraft.known_end
+        and is_proof_due(state, at)
     ):
-        return []
-    is_in_doubt = view.incomplete_since is not None or view.verified_at is None
-    if not is_in_doubt and at - (view.verified_at or 0) < PROOF_MS:
         return []
     entries = control.topics + control.totals.partitions + len(control.brokers)
     return mark_verified(state, at=at, entries=entries)

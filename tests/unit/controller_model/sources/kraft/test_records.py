@@ -32,8 +32,8 @@ from controller_model.records.metadata_log import (
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import ABSENT_IN_KRAFT, BrokerView, Capability
 from controller_model.sources.kraft.brokers import addresses
-from controller_model.sources.kraft.source import PROOF_MS
 from controller_model.state import figures
+from controller_model.state.completeness import PROOF_MS
 from tests.support.histories import election_request
 from tests.support.kraft_cluster import KraftCluster, KraftFold, Watcher, dirs_of, uuid
 
