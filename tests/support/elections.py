@@ -1,18 +1,20 @@
-"""A fake cluster that elects, shown by the real exporter, and a run of elections on it."""
+"""A fake cluster that elects, shown by the real exporter, and the client through which `kcm elect` asks it."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
 
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.changes import SessionState
 from controller_model.records.views import Capability, ClusterConfig, ControllerView, Counts
 from kcm.elect.admin import NOT_NEEDED
-from kcm.elect.elect import make_plan
-from kcm.elect.run import ElectionRun
-from kcm.elect.watch import ClusterWatch
-from kcm.queries.api_client import ExporterApi
 from tests.support.api_server import Served
 from tests.support.samples import as_of, broker_view, cluster_view, log_view, topic_view
 
@@ -107,21 +109,61 @@ class Cluster:
         return answer
 
 
-class Ran:
-    """A run that has ended."""
+class ElectingAdmin:
+    """Replaces confluent-kafka's AdminClient of the watched cluster.
 
-    def __init__(self, cluster: Cluster, url: str, *, chunk: int = 3) -> None:
-        api = ExporterApi(url)
-        plan = make_plan(api, "prod", None, None)
-        chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
-        self.said: list[str] = []
-        run = ElectionRun(
-            chunks,
-            elect=cluster.elect,
-            watch=ClusterWatch(api, "prod"),
-            pause_s=0.01,
-            wait_s=1.0,
-            say=self.said.append,
+    The rule: it is the edge of the network, so all of kcm's own code runs.
+    """
+
+    def __init__(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, is_wrapped: bool = False
+    ) -> None:
+        """Take the cluster, and whether the error of a partition is wrapped in an exception."""
+        self.cluster_id = "played"
+        self.is_away = False
+        self.properties: dict[str, Any] = {}
+        self._cluster = cluster
+        self._is_wrapped = is_wrapped
+        monkeypatch.setattr("kcm.elect.admin.AdminClient", self._made)
+
+    def _made(self, properties: dict[str, Any], *, logger: None) -> ElectingAdmin:
+        assert logger is None
+        self.properties = properties
+        return self
+
+    def describe_cluster(self, request_timeout: float) -> Future[Any]:
+        """Return the cluster's id."""
+        assert request_timeout > 0
+        return self._answer(lambda: SimpleNamespace(cluster_id=self.cluster_id))
+
+    def elect_leaders(
+        self, kind: ck.ElectionType, partitions: list[ck.TopicPartition]
+    ) -> Future[Any]:
+        """Elect preferred replicas."""
+        assert kind is ck.ElectionType.PREFERRED
+        return self._answer(
+            lambda: {
+                ck.TopicPartition(each.topic, each.partition): self._error(name)
+                for each, name in self._cluster.elect(
+                    [TopicPartition(each.topic, each.partition) for each in partitions]
+                ).items()
+            }
         )
-        self.surprise = run.run()
-        self.summary = "\n".join(run.summary())
+
+    def poll(self, _timeout: float) -> None:
+        """Report why Kafka does not answer."""
+        self.properties["error_cb"](ck.KafkaError(ck.KafkaError._TRANSPORT, "connection refused"))
+
+    def _answer(self, answer: Callable[[], object]) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.is_away:
+            future.set_exception(ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)))
+        else:
+            future.set_result(answer())
+        return future
+
+    def _error(self, name: str | None) -> ck.KafkaError | ck.KafkaException | None:
+        if name is None:
+            return None
+        error = ck.KafkaError(getattr(ck.KafkaError, name))
+        return ck.KafkaException(error) if self._is_wrapped else error

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AclOperation
 
 from pipeline import topic_reader
 from pipeline.topic_records import Place
@@ -151,11 +152,17 @@ class Admin:
     def __init__(self, ids: Mapping[str, str]) -> None:
         self.ids = dict(ids)
         self.down: KafkaError | None = None
+        self.rights: list[AclOperation] = []
+        """What the client may do with each topic; empty: the broker does not list it."""
 
     def describe_topics(
-        self, topics: TopicCollection, request_timeout: float
+        self,
+        topics: TopicCollection,
+        request_timeout: float,
+        *,
+        include_authorized_operations: bool = False,  # noqa: ARG002  # as confluent-kafka names it
     ) -> dict[str, Future[Any]]:
-        """Answer for each topic that is asked for."""
+        """Answer for each topic that is asked for; what the client may do is there in any case."""
         assert request_timeout > 0
         return {name: self._described(name) for name in topics.topic_names}
 
@@ -166,6 +173,9 @@ class Admin:
         assert request_timeout > 0
         return {place: self._offset(place.partition) for place in wanted}
 
+    def poll(self, _timeout: float) -> None:
+        """Report nothing."""
+
     def _described(self, name: str) -> Future[Any]:
         future: Future[Any] = Future()
         missing = None if name in self.ids else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -173,7 +183,11 @@ class Admin:
         if error is not None:
             future.set_exception(KafkaException(error))
         else:
-            future.set_result(SimpleNamespace(topic_id=self.ids[name], partitions=[]))
+            future.set_result(
+                SimpleNamespace(
+                    topic_id=self.ids[name], partitions=[], authorized_operations=self.rights
+                )
+            )
         return future
 
     def _offset(self, partition: int) -> Future[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation
 
 from controller_model.kafka.ids import TopicPartition, partition_of
 from controller_model.records.changes import decode_message
@@ -14,7 +16,7 @@ from kcm.elect.elect import read_pipeline
 from kcm.elect.request_writer import RequestWriter
 from pipeline.runtime import UsageError
 from pipeline.settings import PipelineSettings, load
-from tests.support.kafka_client import Client, use_client
+from tests.support.kafka_client import Admin, Client, use_client
 from tests.support.kafka_producer import FakeProducer, use_producer
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("u", 7)]
@@ -29,11 +31,14 @@ class Desk:
         *,
         refused: str = "",
         metadata_error: int | None = None,
+        rights: list[AclOperation] | None = None,
     ) -> None:
         self.producer = FakeProducer(refused=refused)
         use_producer(monkeypatch, self.producer)
         use_client(monkeypatch, Client(partitions=5, metadata_error=metadata_error))
-        monkeypatch.setattr(request_writer, "check_writable", lambda *_: None)
+        admin = Admin({"mine.changes": "id"})
+        admin.rights = rights or []
+        monkeypatch.setattr("pipeline.topics.AdminClient", lambda *_, **__: admin)
         monkeypatch.setattr(request_writer, "clock_ms", lambda: 7)
         self.warnings: list[str] = []
         settings = load(PipelineSettings, bootstrap_servers="k:1", topic_prefix="mine")
@@ -73,24 +78,25 @@ def test_a_request_is_in_the_log_before_kafka_is_asked(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("refused", "metadata_error", "why"),
+    ("trouble", "why"),
     [
-        ("mine.changes", None, "did not take all records of mine.changes"),
-        ("", KafkaError.UNKNOWN_TOPIC_OR_PART, "mine.changes"),
-        ("", KafkaError._TRANSPORT, "does not answer"),
+        ({"refused": "mine.changes"}, "did not take all records of mine.changes"),
+        ({"metadata_error": KafkaError.UNKNOWN_TOPIC_OR_PART}, "mine.changes"),
+        ({"metadata_error": KafkaError._TRANSPORT}, "does not answer"),
+        ({"rights": [AclOperation.READ]}, "does not let the monitor write mine.changes"),
     ],
 )
 def test_a_failed_write_of_a_request_is_reported_once(
-    monkeypatch: pytest.MonkeyPatch, refused: str, metadata_error: int | None, why: str
+    monkeypatch: pytest.MonkeyPatch, trouble: dict[str, Any], why: str
 ) -> None:
     """The elections continue, and no chunk waits for the log again."""
-    desk = Desk(monkeypatch, refused=refused, metadata_error=metadata_error)
+    desk = Desk(monkeypatch, **trouble)
     for _ in range(3):
         desk.writer.write(PARTITIONS)
     (line,) = desk.warnings
     assert line.startswith("the grade will not name these elections: ")
     assert why in line
-    assert len(desk.producer.written) <= 1
+    assert len(desk.producer.written) == ("refused" in trouble)
 
 
 def test_the_pipelines_kafka_comes_from_the_option_or_the_environment(

@@ -13,19 +13,10 @@ from controller_model.records.views import Capability
 from kcm.elect.admin import ElectionRefusedError
 from kcm.elect.run import POLL_INTERVAL_S, ElectionRun
 from kcm.elect.watch import ClusterSample, ClusterWatch
-from tests.support.api_server import Served
 from tests.support.elections import Cluster
 from tests.support.in_process_api import api_of
 
 NOT_SEEN = "were asked for, and were not seen to be led by their preferred replica"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    """Seven partitions of t are led by a replica other than the preferred one."""
-    cluster = Cluster(Served())
-    cluster.show()
-    return cluster
 
 
 def run_on(
@@ -81,6 +72,54 @@ def test_an_effect_that_comes_late_is_waited_for(
     assert run.run() is None
     assert paused == [POLL_INTERVAL_S]
     assert run.summary() == ["done        2 of 2 elected, 0 did not need it"]
+
+
+def test_a_surprise_ends_the_wait_for_an_effect(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reported at once, not when the time for the effect is over."""
+    paused: list[float] = []
+
+    def broker_dies(seconds: float) -> None:
+        assert not paused
+        paused.append(seconds)
+        cluster.live.discard(2)
+        cluster.show()
+
+    monkeypatch.setattr("kcm.elect.run.time.sleep", broker_dies)
+    cluster.deaf.add(0)
+    run, _ = run_on(cluster, [0], wait_s=60)
+    assert run.run() == "broker 2 is gone"
+    assert paused == [POLL_INTERVAL_S]
+    assert run.summary()[1:] == [f"not seen    1 {NOT_SEEN} (t-0)"]
+
+
+def test_the_effect_is_the_leader_and_not_what_kafka_reports(cluster: Cluster) -> None:
+    """A reassigned partition is led right though it counts as imbalanced; a deleted one is led by nobody."""
+
+    def deleted() -> None:
+        cluster.there = range(6)
+
+    cluster.adding = {4}
+    cluster.after[2] = deleted
+    cluster.show()
+    run, _ = run_on(cluster, [4], [5, 6])
+    assert run.run() == (
+        "1 of chunk 2 are not led by their preferred replica 0 s after the election, such as t-6"
+    )
+    assert run.summary() == [
+        "done        2 of 3 elected, 0 did not need it",
+        f"not seen    1 {NOT_SEEN} (t-6)",
+    ]
+
+
+def test_an_exporter_without_the_cluster_ends_the_run(cluster: Cluster) -> None:
+    """Without figures the run does not continue."""
+    cluster.after[1] = lambda: cluster.served.collector.update([], {})
+    cluster.show = lambda: None  # type: ignore[method-assign]  # nothing is shown any more
+    run, _ = run_on(cluster, [0], [1])
+    assert str(run.run()).startswith("what happens cannot be seen: ")
+    assert cluster.asked == [[0]]
 
 
 def test_the_first_failure_ends_the_run_and_the_summary_counts_every_partition(
@@ -162,6 +201,7 @@ def test_a_cluster_without_a_controller_gets_no_election_request(cluster: Cluste
     run, _ = run_on(cluster, [0])
     assert run.run() == "the cluster has no controller"
     assert cluster.asked == []
+    assert run.summary() == ["done        0 of 1 elected, 0 did not need it", "not tried   1"]
 
 
 class Late:

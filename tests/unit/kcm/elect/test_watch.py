@@ -1,13 +1,18 @@
-"""Which changes of a cluster are a surprise while elections run."""
+"""What is seen of a cluster while elections run, and which of its changes are a surprise."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
-from kcm.elect.watch import ClusterSample, surprise
+from controller_model.records.views import Counts
+from kcm.elect.watch import ClusterSample, ClusterWatch, surprise
+from tests.support.api_server import Served
+from tests.support.in_process_api import api_of
+from tests.support.samples import broker_view, cluster_view, topic_view
 
 CALM = ClusterSample(
     status="live",
@@ -45,6 +50,8 @@ def test_an_improvement_of_the_cluster_does_not_end_the_run(change: dict[str, An
         ({"registrations": {1: "98", 2: "99"}}, "brokers 1, 2 were gone and are back"),
         ({"offline_named": frozenset({TopicPartition("u", 3)})}, "others came back: u-3"),
         ({"offline": 2}, "partitions went offline: 2 are, 1 were"),
+        ({"controller": 2}, "broker 1, epoch 7, is now broker 2, epoch 7"),
+        ({"epoch": 9}, "broker 1, epoch 7, is now broker 1, epoch 9"),
         ({"under_min_isr": None}, "what is known of min.insync.replicas changed"),
     ],
 )
@@ -53,3 +60,34 @@ def test_a_change_that_elections_do_not_cause_ends_the_run(
 ) -> None:
     """This includes a restart between two samples, and one offline partition in place of another."""
     assert reported in str(surprise(CALM, CALM._replace(**change)))
+
+
+class Counting(Served):
+    """An exporter that counts its answers."""
+
+    answers = 0
+
+    def get(self, path: str, *given: Any, **more: Any) -> httpx.Response:
+        """Answer."""
+        self.answers += 1
+        return super().get(path, *given, **more)
+
+
+def test_partitions_of_many_topics_are_asked_for_together() -> None:
+    """What is not led right costs one request, however many topics it is about."""
+    served = Counting()
+    names = [f"t{number:03}" for number in range(60)]
+    wrong = set(names[::10])
+    served.write(
+        broker_view(0),
+        broker_view(1),
+        *(topic_view(name, leader=(0, 0 if name in wrong else 1)) for name in names),
+        cluster_view(counts=Counts(topics=60, partitions=120, preferred_imbalance=len(wrong))),
+    )
+    gone = TopicPartition("gone", 0)
+    partitions = [*(TopicPartition(name, 1) for name in names), gone]
+    led_wrong = {TopicPartition(name, 1) for name in wrong}
+    watch = ClusterWatch(api_of(served), "prod")
+    assert watch.led_wrong(partitions) == led_wrong
+    assert served.answers == 1
+    assert watch.not_led(partitions) == led_wrong | {gone}
