@@ -62,7 +62,6 @@ class ElectionRun:
         """Run all chunks; return the surprise that ended the run, None when all was done."""
         try:
             before = self._sample_in_time()
-            self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 if number > 1:
                     time.sleep(self._pause_s)

@@ -698,7 +698,7 @@ def lineage_at_each_failure() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_strike", strike)
 
 
-@_caught_by(30, 9)
+@_caught_by(30, 169)
 def damaged_checkpoint_tried_again() -> AbstractContextManager[None]:
     """A checkpoint with which every query fails is kept as long as the cause is unknown."""
     return _patched(service, "STRIKES_BEFORE_NEW_LINEAGE", -1)
@@ -780,7 +780,7 @@ def text_asked_unwatched() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_text_of", text_of)
 
 
-@_caught_by(73, 9)
+@_caught_by(73, 121)
 def full_disk_ends_the_fold() -> AbstractContextManager[None]:
     """A lack on the machine ends the part, even if it worked before."""
 
