@@ -6,22 +6,15 @@ Each source stands in the table here, and its records in `AnyRecord` and in the 
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.metadata_log import MetadataLogRecord
 from controller_model.sources.kraft.source import KRAFT
-from controller_model.sources.kraft.state import KraftState
 from controller_model.sources.zookeeper.source import ZOOKEEPER
-from controller_model.sources.zookeeper.state import ZooKeeperState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.source import Source
 
-_SOURCES: tuple[tuple[Source, type, type[msgspec.Struct]], ...] = (
-    (KRAFT, MetadataLogRecord, KraftState),
-    (ZOOKEEPER, ZnodeChange, ZooKeeperState),
-)
-"""Each source with the class of its records and that of its own state, ZooKeeper's last: its state alone has no tag."""
+_SOURCES: tuple[tuple[Source, type], ...] = ((KRAFT, MetadataLogRecord), (ZOOKEEPER, ZnodeChange))
+"""Each source with the class of its records, ZooKeeper's last: its state alone has no tag."""
 
 
 def source_of(control: ControlPlane, records: Iterable[Any] = ()) -> Source:
@@ -29,9 +22,9 @@ def source_of(control: ControlPlane, records: Iterable[Any] = ()) -> Source:
     held = control.source
     if held is None:
         return _by_record(next(iter(records), None))
-    for source, _, state in _SOURCES:
-        tag = state.__struct_config__.tag
-        if isinstance(held, state) or (isinstance(held, list) and held[:1] == [tag]):
+    for source, _ in _SOURCES:
+        tag = source.state_type.__struct_config__.tag
+        if isinstance(held, source.state_type) or (isinstance(held, list) and held[:1] == [tag]):
             return source
     return ZOOKEEPER
 
@@ -42,7 +35,7 @@ def is_of(source: Source, record: Any) -> bool:
 
 
 def _by_record(record: Any) -> Source:
-    for source, records, _ in _SOURCES:
+    for source, records in _SOURCES:
         if isinstance(record, records):
             return source
     return ZOOKEEPER

@@ -145,7 +145,9 @@ def test_submit_files_have_mode_0600_and_are_removed(tmp_path: Path) -> None:
 def test_a_jvm_that_does_not_end_is_killed(how: str) -> None:
     """The watchdog's kill also ends its workers; a close first asks Spark to stop, and gives the JVM its time."""
     jvm = subprocess.Popen(
-        ["/bin/sh", "-c", "sleep 600 & echo $!; wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ["/bin/sh", "-c", "sleep 600 & echo $!; wait"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert jvm.stdin is not None
     assert jvm.stdout is not None
