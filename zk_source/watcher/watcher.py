@@ -238,11 +238,7 @@ class Watcher:
 
     def on_silence(self, silent_ms: int, now_ms: int) -> None:
         """Note that a connection that seems to be up gives no answer: only a new client helps."""
-        self._out.forget(lambda _: True)
-        self._stop_reading()
-        self._arming.on_session(SessionState.LOST, "", now_ms)
-        self.session.connection_down(SessionState.LOST, now_ms)
-        self._heartbeat(now_ms)
+        self.on_session(SessionState.LOST, "", now_ms)
         self._out.add(ReplaceClient(f"no answer for {silent_ms / 1000:.0f} s"))
 
     def on_dropped(self, changes: int, reason: str, now_ms: int) -> None:
