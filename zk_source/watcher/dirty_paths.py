@@ -34,11 +34,6 @@ class DirtyPaths:
         return read in self._waiting or read in self._reading
 
     @property
-    def are_waiting(self) -> bool:
-        """Whether any read has yet to be sent."""
-        return bool(self._waiting)
-
-    @property
     def full(self) -> bool:
         """Whether no more may wait."""
         return len(self._waiting) >= MAX_WAITING

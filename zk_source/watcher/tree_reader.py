@@ -60,8 +60,6 @@ class TreeReader:
 
     def read_changed(self) -> None:
         """Send reads of changed paths while few are in flight."""
-        if not self.dirty.are_waiting:
-            return
         way = self._arming.subscription
         in_flight = self._outbox.count(
             lambda sent: sent.walk is None and isinstance(sent.request, ReadRequest)
