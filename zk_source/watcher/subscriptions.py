@@ -166,8 +166,6 @@ class OneShotWatches:
     def reads_after_change(self, read: Read, result: Result) -> Sequence[Read]:
         """Return the reads that follow and are not known yet, and note them as known."""
         self._forget_absent(read, result)
-        if not isinstance(result, Refused):
-            self._note([read])
         more = [
             each for each in self._next(read, result) if each[1] not in self._known.get(each[0], ())
         ]
