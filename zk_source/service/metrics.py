@@ -140,6 +140,4 @@ class WatcherMetrics:
                 self._gauges[name].labels(self._cluster).set(value)
             elif value > before:
                 self._totals[name].labels(self._cluster).inc(value - before)
-            else:
-                continue
             self._shown[name] = value
