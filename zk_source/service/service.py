@@ -255,8 +255,6 @@ class WatcherService:
 
     def _handle_pulse(self, reply: Reply) -> None:
         """Handle the answer to a question that shows that ZooKeeper still responds."""
-        if reply.err == Err.CONNECTION_LOSS:
-            return  # a change of the session's state follows
         if reply.err != Err.OK:
             self._pulse.refuse(reply.token)
             return
