@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import struct
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.serialization import Close
 from kazoo.protocol.states import KeeperState
 
 from pipeline.settings import load
 from zk_source.config import WatchSettings
+from zk_source.wire import connection as connection_module
 from zk_source.wire.connection import OrderedConnection
 from zk_source.wire.inbox import Inbox, Notification, Reply
+from zk_source.wire.jute import encode
 from zk_source.wire.kazoo_client import make_client
-from zk_source.wire.operations import Err, EventType, Sync
+from zk_source.wire.operations import Err, EventType, Op, Request, SingleRead, Sync
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -107,13 +113,108 @@ def test_failed_attempts_to_connect_are_counted_until_one_succeeds(
     assert not connection._received
 
 
+def test_a_name_that_does_not_resolve_counts_as_a_failed_attempt(
+    monkeypatch: pytest.MonkeyPatch, connection: OrderedConnection
+) -> None:
+    """It is told in place of an earlier error; no socket was opened that could fail."""
+
+    def find_none(*_: object) -> None:
+        raise socket.gaierror
+
+    connection.last_error, connection.tls_advice = "zk1:2181: refused", "give zk_tls_ca"
+    connection.client.hosts = [("127.0.0.1", 2181)]
+    assert connection._expand_client_hosts() == [("127.0.0.1", "127.0.0.1", 2181)]
+    assert (connection.failures, connection.last_error) == (0, "zk1:2181: refused")
+    monkeypatch.setattr(socket, "getaddrinfo", find_none)
+    assert connection._expand_client_hosts() == []
+    assert (connection.failures, connection.last_error) == (1, "no host name resolves")
+    assert connection.tls_advice == ""
+
+
+# --- requests sent together -----------------------------------------------------------------
+
+
+@pytest.fixture
+def server(connection: OrderedConnection) -> Iterator[socket.socket]:
+    """The other end of the connection's socket; nothing is sent yet, and each request wakes the thread up."""
+    ours, theirs = socket.socketpair()
+    wakes, woken = socket.socketpair()
+    with ours, theirs, wakes, woken:
+        theirs.settimeout(0)
+        woken.settimeout(0)
+        connection.client._pending.clear()
+        connection._socket, connection._write_sock, connection._read_sock = ours, wakes, woken
+        connection._xid = 0
+        yield theirs
+
+
+def frames(server: socket.socket) -> list[tuple[int, int, bytes]]:
+    """Return the xid, the type and the body of each request that has arrived."""
+    sent, found = server.recv(1 << 20), []
+    while sent:
+        length, xid, kind = struct.unpack_from("!iii", sent)
+        found.append((xid, kind, sent[12 : 4 + length]))
+        sent = sent[4 + length :]
+    return found
+
+
+@pytest.mark.parametrize("most", [2, 64])
+def test_single_reads_that_wait_are_sent_together(
+    monkeypatch: pytest.MonkeyPatch,
+    connection: OrderedConnection,
+    server: socket.socket,
+    most: int,
+) -> None:
+    """Up to a limit and to the next other request, each with its own xid, which begins again after the largest."""
+    monkeypatch.setattr(connection_module, "MAX_TOGETHER", most)
+    client = connection.client
+    reads = [SingleRead(Op.GET_DATA, f"/{name}") for name in "abc"]
+    requests: list[Request] = [*reads, Sync("/"), reads[0]]
+    for token, request in enumerate(requests):
+        connection.send(token, request)
+    connection._xid = largest = 2**31 - 1
+    connection._xid -= 2
+    arrived = []
+    together = []
+    while client._queue:
+        before = len(client._pending)
+        connection._send_request(1.0, 1.0)
+        arrived += frames(server)
+        together.append(len(client._pending) - before)
+    assert together == ([2, 1, 1, 1] if most == 2 else [3, 1, 1])
+    xids = [largest - 1, largest, 1, 2, 3]
+    encoded = [encode(request, "/kafka") for request in requests]
+    assert arrived == [(xid, each.type, each.body) for xid, each in zip(xids, encoded, strict=True)]
+    assert [(sink.token, xid) for _, sink, xid in client._pending] == list(enumerate(xids))
+    with pytest.raises(BlockingIOError):
+        connection._read_sock.recv(1)  # nothing is left that would wake the thread up
+
+
+def test_replies_that_arrived_together_are_read_together(
+    connection: OrderedConnection, inbox: Inbox, server: socket.socket
+) -> None:
+    """Up to the one that closes the session, which ends kazoo's loop."""
+    client = connection.client
+    for token in (7, 8):
+        connection.send(token, SingleRead(Op.GET_DATA, "/a"))
+    connection._send_request(1.0, 1.0)
+    client._pending.append((Close(), None, 3))
+    server.sendall(b"".join(struct.pack("!iiqi", 16, xid, 40 + xid, 0) for xid in (1, 2, 3)))
+    assert connection._read_socket(1.0) == CLOSE_RESPONSE
+    replies = [inbox.pop(0), inbox.pop(0)]
+    assert [reply[:3] for reply in replies if isinstance(reply, Reply)] == [
+        (7, 41, Err.OK),
+        (8, 42, Err.OK),
+    ]
+
+
 # --- bytes received together ----------------------------------------------------------------
 
 
 class Socket:
-    """A fake socket: returns these pieces, then the end of the connection."""
+    """A fake socket: returns these pieces or raises these errors, then the connection ends."""
 
-    def __init__(self, *pieces: bytes) -> None:
+    def __init__(self, *pieces: bytes | Exception) -> None:
         self._pieces = list(pieces)
 
     def pending(self) -> int:
@@ -122,20 +223,23 @@ class Socket:
 
     def recv(self, _most: int) -> bytes:
         """Return the next piece."""
-        return self._pieces.pop(0) if self._pieces else b""
+        piece = self._pieces.pop(0) if self._pieces else b""
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
 
 
-def received(connection: OrderedConnection, *pieces: bytes) -> OrderedConnection:
+def received(connection: OrderedConnection, *pieces: bytes | Exception) -> OrderedConnection:
     """Return the connection handler on such a socket."""
-    socket: Any = Socket(*pieces)
-    connection._socket = socket
+    fake: Any = Socket(*pieces)
+    connection._socket = fake
     connection._received.clear()
     return connection
 
 
 def test_a_read_returns_exactly_the_requested_bytes(connection: OrderedConnection) -> None:
-    """However the network splits them: the rest waits for the next read."""
-    received(connection, b"ab", b"cdef")
+    """However the network and TLS's records split them: the rest waits for the next read."""
+    received(connection, b"ab", ssl.SSLWantReadError(), ssl.SSLWantWriteError(), b"cdef")
     assert connection._read(3, 1.0) == b"abc"
     assert connection._read(3, 1.0) == b"def"
     with pytest.raises(ConnectionDropped):
