@@ -52,6 +52,17 @@ def test_a_server_that_reports_nothing_any_more_has_no_figures() -> None:
     assert _shown(registry) == ""
 
 
+def test_figures_disappear_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the session's server: without one, nothing is known, however fresh the answer was."""
+    monkeypatch.setattr(server_health, "CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(server_health, "ask_server", lambda *_: FIGURES)
+    registry, server = CollectorRegistry(), SERVER
+    with watched_health(lambda: server, ServerMetrics(registry, "prod")):
+        for server in (SERVER, "", SERVER):
+            wait_until(lambda: bool(_shown(registry)) is bool(server), deadline_s=10)  # noqa: B023
+    assert _shown(registry) == "", "nor are they known after the watcher's term"
+
+
 def test_check_raises_the_error_that_ended_the_polling_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
