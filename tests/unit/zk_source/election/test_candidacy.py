@@ -279,6 +279,26 @@ def test_a_missing_answer_proves_nothing_and_a_missing_znode_ends_the_lead() -> 
     assert leading._proof is None
 
 
+def test_a_lease_that_was_invalidated_is_valid_with_the_next_proof(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another watcher wrote: nothing is published until ZooKeeper has said again who leads."""
+    now = [100.0]
+    monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
+    leading = standing()
+    leading._client = Ensemble()
+    leading._connected.set()
+    leading.connection.lease_s = 4.0
+    for invalidate in (leading.invalidate, lambda: leading._on_state(KazooState.SUSPENDED)):
+        leading._connected.set()
+        assert leading._prove("/node")
+        before = leading.status
+        now[0] += 1.0
+        invalidate()
+        assert (before, leading.status) == (LeaseStatus.VALID, LeaseStatus.UNPROVEN)
+        now[0] += 1.0
+
+
 def test_a_candidacy_that_ended_before_the_election_does_not_lead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -157,7 +157,10 @@ def test_without_an_election_path_no_candidacy_is_started() -> None:
 def test_a_standby_logs_once_and_leads_as_soon_as_it_is_elected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Then its main loop works. For the next term it is a candidate again, and logs that again."""
+    """Then its main loop works. For the next term it is a candidate again, and logs that again.
+
+    An outage after a term began with the wait, not in the outage before the term.
+    """
     standby = Standby(monkeypatch)
     term = standby.term
 
@@ -175,6 +178,12 @@ def test_a_standby_logs_once_and_leads_as_soon_as_it_is_elected(
     assert events(logged) == ["standing by for election"]
     assert standby.terms == [term]
     assert not standby.pauses_s
+    standby.now_s += 3_600
+    term.silent_s = 1.0
+    with structlog.testing.capture_logs() as logged:
+        standby.lead(*[nothing] * 12)
+    (line,) = events(logged)
+    assert "does not answer (for 2 s)" in line
 
 
 def test_a_change_during_the_lease_check_is_handled_without_a_wait(
