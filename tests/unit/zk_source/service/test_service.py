@@ -23,10 +23,11 @@ from controller_model.records.views import ResyncWanted, WatcherBeat, encode_vie
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from pipeline.settings import load
 from pipeline.stop_signal import StopSignal
+from pipeline.supervised_thread import STANDSTILL_S
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import log_writer, readback
 from source_log.generation_fencing import OtherWatcher
-from source_log.lease import SoleWatcher
+from source_log.lease import LeaseStatus, SoleWatcher
 from source_log.publisher import DELIVERY_WAIT_MS
 from source_log.readback import ViewsCut
 from source_log.terms import Term
@@ -49,7 +50,7 @@ from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import Inbox, Notification, Overflow, Reply, SessionChanged
 from zk_source.wire.jute import BadReplyError
-from zk_source.wire.operations import Err, Request, Sync
+from zk_source.wire.operations import Err, EventType, Request, Sync
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -245,6 +246,35 @@ def test_a_beat_carries_the_clock_difference_to_zookeeper(
         (*_, last) = stage.polls(3 * SECOND)
     assert last.source_ahead_ms is not None
     assert abs(source_ahead_ms - last.source_ahead_ms) <= SECOND * POLL_MS + 3 * POLL_MS
+
+
+def test_a_value_of_another_server_than_its_notification_shows_no_clock_difference(
+    stage: Stage,
+) -> None:
+    """The next connection's server may be behind, and show the value of long before the change."""
+    for _ in range(2):
+        stage.inbox.put(Notification(EventType.DATA_CHANGED, "/controller"))
+        stage.inbox.put(SessionChanged(stage.watched.clients, "SUSPENDED", SERVER))
+        stage.polls(1)
+        stage.watched.connect()
+        (*_, last) = stage.polls(3 * SECOND)
+    assert stage.kinds.count(ChangeKind.RESYNC_FINISHED) == 3
+    assert last.source_ahead_ms is None
+
+
+def test_a_walk_waits_for_room_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing may be written, a resync of more znodes than the buffer holds stands still."""
+    stage = Stage(monkeypatch, buffer_changes=600, zk_watches="one-shot")
+    for number in range(700):
+        stage.watched.zk.put(f"/brokers/ids/{number}")
+    stage.lease.status = LeaseStatus.UNPROVEN
+    stage.watched.connect()
+    stage.polls(10 * SECOND)
+    assert 300 <= stage.service._writer.publisher.waiting < 600
+    stage.lease.status = LeaseStatus.VALID
+    stage.polls(10 * SECOND)
+    assert stage.kinds.count(ChangeKind.RESYNC_FINISHED) == 1
+    assert stage.watcher.recorder.dropped == 0
 
 
 def test_the_log_is_not_complete_before_a_change_is_read(
@@ -479,6 +509,30 @@ def test_the_part_serves_its_metrics_while_it_leads_in_terms(
     monkeypatch.setattr(service, "run_terms", terms)
     service.run(settings, stop)
     assert (stage.waits_s, served) == ([1.0], [])
+
+
+def test_one_term_is_shown_in_the_metrics_of_somebody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever serves them stops the term; a loop that hangs does not lead."""
+    stage, stop, registry = Stage(monkeypatch), StopSignal(), CollectorRegistry()
+    poll = WatcherService._poll
+
+    def leader() -> float | None:
+        return registry.get_sample_value("kcm_watcher_leader", {"cluster": "prod"})
+
+    def poll_until_resynced(watching: WatcherService) -> None:
+        stage.now_ms += POLL_MS
+        poll(watching)
+        if ChangeKind.RESYNC_FINISHED in stage.kinds:
+            stop.set()
+
+    monkeypatch.setattr(WatcherService, "_poll", poll_until_resynced)
+    term = Term(TOPICS, stage.lease, "me", 0)
+    service.run_term(load(WatchSettings, cluster="prod"), term, registry, stop)
+    assert (stage.kafka.log[-1].watcher, leader()) == ("me", 1)
+    monkeypatch.setattr(StopSignal, "age_s", STANDSTILL_S + 1)
+    assert leader() == 0
 
 
 def test_a_lost_session_is_logged_as_a_warning(stage: Stage) -> None:
