@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller_model.records.changes import ChangeKind, znode_digest
 from controller_model.sources.zookeeper.state import DeniedTree
-from tests.support.ensemble_in_memory import Play, fill
+from tests.support.ensemble_in_memory import PUBLISHED, Play, fill
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.denied_paths import MAX_CHARACTERS, MAX_NAMED, DeniedPaths, covering
 from zk_source.watcher.subscriptions import Watches
@@ -112,6 +112,30 @@ def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() 
     assert stats["/controller"].order == 10 < held
     assert log.view.divergent_since is None
     assert log.wanted is None
+
+
+@pytest.mark.parametrize("path", ["/controller", "/brokers/topics", "/brokers/ids/0"])
+@pytest.mark.parametrize("end", ["granted", "deleted"])
+@pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
+def test_a_reconciliation_finds_what_is_denied_no_more(
+    watches: Watches, end: str, path: str
+) -> None:
+    """A changed ACL brings no event, nor does the end of a znode that may not be read."""
+    play = Play(watches=watches)
+    fill(play.zk)
+    play.zk.closed.add(path)
+    play.connect()
+    play.deliver_all()
+    assert play.reader.last[ChangeKind.RESYNC_FINISHED].denied == (path,)
+    if end == "granted":
+        play.zk.closed.clear()
+    else:
+        play.zk.delete(path)
+        play.zk.to_client.clear()
+    play.pass_time(300_000)
+    play.deliver_all()
+    assert play.reader.last[ChangeKind.RECONCILED].denied == ()
+    assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])

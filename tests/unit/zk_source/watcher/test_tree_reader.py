@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.records.changes import ChangeKind
-from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill
+from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill, requests_in_flight
+from zk_source.watcher.subscriptions import RecursiveWatches
 from zk_source.watcher.watcher import Intervals
+from zk_source.wire.operations import EventType
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
 SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONCILED
@@ -20,6 +24,26 @@ def test_a_burst_on_one_path_is_coalesced_and_its_last_value_published(play: Pla
     assert len(play.zk.requests) == 1
     play.deliver_all()
     assert [change.data for change in play.reader.changes[-1:]] == ["3"]
+
+
+def test_a_burst_on_many_paths_keeps_to_the_requests_in_flight(
+    monkeypatch: pytest.MonkeyPatch, play: Play
+) -> None:
+    """A server answers the reads of one connection in their order: a long queue there would delay all else."""
+    monkeypatch.setattr(RecursiveWatches, "most_reads", 5)
+    paths = [f"/brokers/ids/{number}" for number in range(300)]
+    for data in (b"old", b"new"):
+        for path in paths:
+            play.zk.put(path, data)
+        if data == b"old":
+            play.deliver_all()
+    play.zk.to_client.clear()  # they arrive here all at once
+    for path in paths:
+        play.watcher.on_event(EventType.DATA_CHANGED, path, play.now_ms)
+    play.carry_out()
+    assert requests_in_flight(play.watcher) == play.watcher._arming.subscription.live_window
+    play.deliver_all()
+    assert play.reader.mzxids == play.expected([*PUBLISHED, *paths])
 
 
 def test_a_reconciliation_finds_changes_without_an_event(play: Play) -> None:

@@ -13,6 +13,7 @@ from tests.support.ensemble_in_memory import (
     Play,
     fill,
     requests_in_flight,
+    view,
 )
 from tests.support.samples import cluster_view
 from zk_source.watcher import dirty_paths
@@ -197,9 +198,9 @@ def test_a_watcher_that_gives_way_names_the_other_one_and_the_remedy(play: Play)
 def test_the_name_of_a_kraft_cluster_is_not_taken(play: Play) -> None:
     """Its history would have holes of another cluster's records; nothing is written under it."""
     before = len(play.reader.changes)
-    view = cluster_view("c")
-    view.log.watcher, view.log.absent = "kraft1", ABSENT_IN_KRAFT
-    play.watcher.on_view(view, play.now_ms)
+    kraft = cluster_view("c")
+    kraft.log.watcher, kraft.log.absent = "kraft1", ABSENT_IN_KRAFT
+    play.watcher.on_view(kraft, play.now_ms)
     play.carry_out()
     (command,) = play.other_commands
     assert isinstance(command, GiveWay)
@@ -301,6 +302,30 @@ def test_a_watch_that_is_being_armed_is_given_up_with_its_connection(play: Play)
     assert requests_in_flight(play.watcher) > 0
     play.watcher.on_silence(1_000_000, play.now_ms)
     assert requests_in_flight(play.watcher) == 0
+
+
+def test_a_fold_that_follows_another_watcher_is_answered_by_one_new_generation(play: Play) -> None:
+    """Views come each second: they neither begin the resync's checks again nor repeat the warning."""
+    play.pass_time(60_000)
+    play.deliver_all()
+    followed = view(generation=2, watcher="bbbbbb")
+    asked = []
+    for _ in range(3):
+        play.watcher.on_view(followed, play.now_ms)
+        play.carry_out()
+        asked.append(len(play.zk.requests))
+    assert asked == [asked[0]] * 3
+    (warning,) = play.other_commands
+    assert isinstance(warning, Warn)
+    assert warning.about == {"other_watcher": "bbbbbb", "generation": 2}
+    play.deliver_all()
+    assert (reasons(play)[-1], play.reader.last[STARTED].generation) == (
+        "watcher bbbbbb wrote generation 2",
+        3,
+    )
+    play.watcher.on_view(followed, play.now_ms)
+    play.deliver_all()
+    assert play.watcher.resyncs == 2, "the view is older than the answer"
 
 
 def test_nothing_is_published_between_a_contest_and_the_resync_that_answers_it(play: Play) -> None:
