@@ -144,7 +144,6 @@ class Candidacy:
             # Deleting a leader's znode deposes it, so only the watchers may delete it.
             self._client.default_acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE
         self._client.add_listener(self._on_state)
-        self._lock: Lock | None = None
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     @property
@@ -198,8 +197,6 @@ class Candidacy:
         with self._mutex:
             self._ended.set()
             self._proof = None
-        if self._lock is not None:
-            self._lock.cancel()
         self._wake.set()
         self._on_change()
 
@@ -240,10 +237,10 @@ class Candidacy:
         return True
 
     def _stand(self) -> None:
-        self._lock = _Contender(self._client, self.path, self._identifier, self._ended)
-        if self._ended.is_set() or not self._lock.acquire():
+        lock = _Contender(self._client, self.path, self._identifier, self._ended)
+        if self._ended.is_set() or not lock.acquire():
             return
-        self._lead(f"{self.path}/{self._lock.node}")
+        self._lead(f"{self.path}/{lock.node}")
 
     def _lead(self, node: str) -> None:
         """Prove that this watcher leads, until the session ends or the main loop stops working."""
