@@ -238,11 +238,8 @@ def make_map(
             runs = []
             for number in range(jobs):
                 copy = stack.enter_context(_copied(root))
-                part = [
-                    test
-                    for place, test in enumerate(_test_files(copy, tests))
-                    if place % jobs == number
-                ]
+                # In the order of folders: otherwise pytest may not find the fixtures of a folder that it has left.
+                part = sorted(_test_files(copy, tests)[number::jobs])
                 if part:
                     runs.append(_start_map(copy, folder / f"{number}.json", packages, part))
             for run in runs:
@@ -507,7 +504,7 @@ def run(
     def work() -> None:
         with (
             _copied(root) as copy,
-            closing(Worker(copy, covered.seconds, _test_files(copy, tests))) as worker,
+            closing(Worker(copy, covered.seconds, sorted(_test_files(copy, tests)))) as worker,
         ):
             while True:
                 try:
