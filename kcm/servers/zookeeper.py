@@ -63,8 +63,11 @@ class ZooKeeper(Server):
         return f"{HOST}:{self.port}"
 
     def prepare(self) -> list[str]:
-        """Write zoo.cfg and return the command line."""
-        own = {"dataDir": self.data_dir / "data", "clientPort": self.port}
+        """Make the data folder, write zoo.cfg and return the command line."""
+        data = self.data_dir / "data"
+        # ZooKeeper 3.4 makes it in two threads, the server's and the purge's, and ends if the other one was first (FileTxnSnapLog).
+        (data / "version-2").mkdir(parents=True, exist_ok=True)
+        own = {"dataDir": data, "clientPort": self.port}
         return jvm_command(
             MAIN_CLASS,
             self.data_dir / "zoo.cfg",
