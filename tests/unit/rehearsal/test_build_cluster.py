@@ -82,6 +82,7 @@ def test_the_lowest_broker_wins_and_the_others_are_noted() -> None:
     assert cluster.perform(DeleteController()) is None
     assert cluster.controller is not None
     assert (cluster.controller.id, cluster.choices.raced) == (1, [(1, 2, 3)])
+    assert cluster.choices.first((3, 2)) == 2
 
 
 def test_lagging_followers_stay_out() -> None:

@@ -73,18 +73,19 @@ def test_leaders_moved_by_the_same_controller_are_not_failover_work() -> None:
 
 
 def test_failover_work_counts_the_partitions_led_by_the_dead_controller() -> None:
-    """Partitions that get a leader and those that get none; not those that had none before."""
+    """Partitions that get a leader, assigned to it or not, and those that get none; not those that had none before."""
     led = part()
     alone = part(1, replicas=(1,), isr=(1,))
     elsewhere = part(2, leader=2)
-    partitions = (led, alone, elsewhere)
+    unassigned = part(3, replicas=(2, 3))
+    partitions = (led, alone, elsewhere, unassigned)
     work = observed(KillBroker(1), partitions=partitions).failover(LAST, set())
     assert work is not None
-    assert work.partitions == 2
-    assert (work.at_least_ms, work.at_most_ms) == (100, 200)
+    assert work.partitions == 3
+    assert (work.at_least_ms, work.at_most_ms) == (100, 300)
     less = observed(KillBroker(1), partitions=partitions).failover(LAST, {T0, elsewhere.id})
     assert less is not None
-    assert less.partitions == 1
+    assert less.partitions == 2
     assert less.zookeeper_writes == work.zookeeper_writes > 0
 
 
