@@ -178,7 +178,6 @@ class RehearsedCluster:
             new = self._read(old, assignments(id_.topic))
             if new is None:
                 del self.partitions[id_]
-                self._numbers[id_.topic].remove(id_.partition)
             else:
                 self.partitions[id_] = new
             if new != old:
