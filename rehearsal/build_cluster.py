@@ -39,7 +39,6 @@ class RehearsedChoices(Choices):
 
     def __init__(self, lagging: Iterable[tuple[TopicPartition, int]]) -> None:
         """Prepare choices that keep these followers out of the ISRs."""
-        super().__init__()
         self.lagging = frozenset(lagging)
         self.raced: list[tuple[int, ...]] = []
         """The candidates for /controller, for each time that one of them took it."""

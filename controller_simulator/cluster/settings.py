@@ -38,8 +38,7 @@ class Choices:
     are counted.
     """
 
-    def __init__(self) -> None:
-        self._made = 0
+    _made = 0
 
     def first(self, candidates: tuple[int, ...]) -> int:
         """Return which of these brokers is the first to take /controller."""
