@@ -257,6 +257,16 @@ class LossJudge:
         self._may_strand_others = any(
             key.leader not in live and self._may_be_unclean(key) for key in self._gone
         )
+        # Brokers that refuse the controller obey the next one, which may then elect unclean leaders in any partition.
+        self._may_elect_if_lost = (
+            cluster.is_refused
+            and not is_refused(cluster, live - {cluster.controller})
+            and any(
+                key.leader not in live and self._may_be_unclean(key)
+                for of_broker in totals.members.values()
+                for key in of_broker
+            )
+        )
 
     @property
     def basis(self) -> tuple[Any, ...]:
@@ -267,7 +277,8 @@ class LossJudge:
         refused = (cluster.controller, cluster.refused_below, cluster.is_refused)
         unclean = self._is_unclean_by_default
         rules = (cluster.is_kraft, cluster.has_elr)
-        return (gone, unclean, refused, term, rules, self._all_live, self._may_strand_others)
+        others = (self._all_live, self._may_strand_others, self._may_elect_if_lost)
+        return (gone, unclean, refused, term, rules, others)
 
     def of(self, broker: int) -> LostWith:
         """Return what would break if this broker were lost; nothing if it is gone."""
@@ -288,12 +299,13 @@ class LossJudge:
                     found[risk] = found.get(risk, _NONE).plus(_Range(count, count))
         unknown = found.pop(StopRisk.MIN_ISR_UNKNOWN, _NONE).most > 0
         stranded = found.get(StopRisk.STRANDED, _NONE).known
+        is_unclean_unknown = self._may_elect_if_lost and broker == self._cluster.controller
         return LostWith(
             in_isr,
             offline=found.get(StopRisk.OFFLINE, _NONE).known,
             under_min_isr=None if unknown else found.get(StopRisk.UNDER_MIN_ISR, _NONE).known,
             stranded=None if self._may_strand_others else stranded,
-            unclean=found.get(StopRisk.UNCLEAN, _NONE).known,
+            unclean=None if is_unclean_unknown else found.get(StopRisk.UNCLEAN, _NONE).known,
             breaks=any(counted.least for counted in found.values()),
             min_isr_unknown=unknown,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.state.control_plane import Assumed
 from tests.support.histories import begun
 
@@ -70,6 +72,27 @@ def test_what_a_refused_controller_does_not_elect_counts_once() -> None:
     fold.state.control.controller.view.refused_below = 9
     view = fold.broker_view(0)
     assert (view.offline_if_lost, view.under_min_isr_if_lost) == (2, 0)
+
+
+@pytest.mark.parametrize("refused_below", [2, 3])
+def test_the_loss_of_a_refused_controller_may_let_unclean_leaders_be_elected(
+    refused_below: int,
+) -> None:
+    """Where brokers obey the next one, as its epoch is not below theirs; sizes of ISRs do not tell how many."""
+    history, fold = begun(t={0: (0, 1)})
+    history.set(
+        "/config/topics/t",
+        {"version": 1, "config": {"unclean.leader.election.enable": "true"}},
+    )
+    history.state("t", 0, leader=-1, isr=[0])
+    fold.follow(history)
+    controller = fold.state.control.controller.view
+    controller.refused_below = refused_below
+    assert (controller.id, controller.epoch) == (0, 1)
+    is_obeyed = refused_below == 2
+    views = [fold.broker_view(0), fold.broker_view(1)]
+    assert [view.unclean_if_lost for view in views] == [None if is_obeyed else 0, 0]
+    assert [view.safe_to_stop for view in views] == [None if is_obeyed else True, True]
 
 
 def test_a_broker_that_is_gone_is_not_removed_from_an_isr_above_the_controllers_epoch() -> None:
