@@ -100,21 +100,20 @@ class _Http(h11.Connection):
 class _Connection(socket.socket):
     """A client's socket, counted from its acceptance until it is closed."""
 
-    client: str | None = None
+    client: str
     clients: Counter[str]
 
     def close(self) -> None:
-        if self.client is not None:
-            self.clients -= Counter([self.client])  # in place, without what is 0
-            self.client = None
+        """Close it, which asyncio does once."""
+        self.clients -= Counter([self.client])  # in place, without what is 0
         super().close()
 
 
 class _Listener(socket.socket):
     """A listening socket that closes excess connections at once."""
 
-    limit = 0
-    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+    limit: int
+    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
     clients: Counter[str]
     warned_at_s = -_WARN_INTERVAL_S
 
@@ -195,16 +194,15 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
             tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
             certificate: dict[str, Any] = (None if tls is None else tls.getpeercert()) or {}
             others = [name for _kind, name in certificate.get("subjectAltName", ())]
-            settings = security.config.tls_server_config
-            allowed = () if settings is None else settings.client_allowed_sans
-            if allowed and not any(name in allowed for name in others):
-                transport.abort()
-                return
             subject = [name for group in certificate.get("subject", ()) for name in group]
             text = ", ".join(f"{kind}={name}" for kind, name in reversed(subject))
             names = text or next(iter(others), "")
             self.app_state = {**self.app_state, CERTIFICATE: names, LEFT: self._left}
             self._watch()
+            settings = security.config.tls_server_config
+            allowed = () if settings is None else settings.client_allowed_sans
+            if allowed and not any(name in allowed for name in others):
+                transport.abort()
 
         def handle_events(self) -> None:
             super().handle_events()

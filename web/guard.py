@@ -91,7 +91,7 @@ class RequestGuard:
                 self._refused(refusal)
                 await _refusal_of(refusal)(scope, receive, send_on)
         except SlowClientError:
-            return  # the client reads nothing: uvicorn closes the connection
+            pass  # the client reads nothing: uvicorn closes the connection
         finally:
             if self._log is not None:
                 self._log.info(

@@ -12,12 +12,12 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 
 from web.connections import MAX_CONNECTIONS
 
 COMPARED_TIMEOUT_S = 10.0
 """How long a request waits for its password to be compared; after that, its client is to ask again."""
-_MAX_KNOWN = 100
 _NOBODY = "DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
 """Salt and hash for comparisons that are made only because they take time."""
 
@@ -117,8 +117,6 @@ class Passwords:
             finally:
                 self._waiting.pop(key, None)
             if right:
-                if len(self._known) >= _MAX_KNOWN:
-                    self._known.clear()
                 self._known.add(key[1])
             comparison.right.set_result(right)
 
@@ -140,11 +138,9 @@ def is_password(password: bytes, hashed: str, *others: str) -> bool:
     """Return whether a password has a hash; a wrong one is compared with the others as well."""
     import bcrypt  # noqa: PLC0415  # only where passwords are required
 
-    try:
+    with suppress(ValueError):  # too long for bcrypt
         if bcrypt.checkpw(password, hashed.encode()):
             return True
         for other in others:
             bcrypt.checkpw(password, other.encode())
-    except ValueError:  # too long for bcrypt
-        return False
     return False
