@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
-import threading
+import socket
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from kcm.servers.ports import free_port
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from tests.support.garbage import left_open
+from tests.support.waiting import wait_until
 from tests.support.web import (
-    ANSWERED_TIMEOUT_S,
     connected,
     exchange,
     hashed,
@@ -89,25 +90,52 @@ def test_a_server_is_there_while_its_context_is() -> None:
         pass
 
 
-def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
-    """The loop, which a request holds up, learns of it and of the end in the same turn; nothing is left open."""
-    is_held, go_on = threading.Event(), threading.Event()
+def test_connections_that_are_accepted_at_the_end_are_closed() -> None:
+    """One comes in each turn of the loop, so also in the last: the end waits for none, and leaves none open."""
 
-    async def hold(_request: Request) -> Response:
-        is_held.set()
-        go_on.wait(ANSWERED_TIMEOUT_S)
+    async def answer(_request: Request) -> Response:
+        loop, is_refused = asyncio.get_running_loop(), asyncio.Event()
+
+        def connect() -> None:
+            try:
+                opened.append(sockets.enter_context(connected(server)))
+            except ConnectionRefusedError:
+                is_refused.set()
+                return
+            if len(opened) > 10:
+                opened.pop(0).close()
+            loop.call_later(0, connect)  # not call_soon: after this turn has accepted the last one
+
+        connect()
+        await is_refused.wait()
         return PlainTextResponse("")
 
-    with ExitStack() as sockets:
-        with serving(app=Starlette(routes=[Route("/", hold)])) as server:
-            first = sockets.enter_context(connected(server))
-            first.sendall(request())
-            assert is_held.wait(ANSWERED_TIMEOUT_S)
-            late = sockets.enter_context(connected(server))
-            # The end is asked for when the block ends; only then may the loop go on.
-            threading.Timer(0.3, go_on.set).start()
-        assert late.recv(1) == b""
+    opened: list[socket.socket] = []
+    app = Starlette(routes=[Route("/", answer)])
+    with ExitStack() as sockets, structlog.testing.capture_logs() as logs:
+        with serving(app=app) as server:
+            asking = sockets.enter_context(connected(server))
+            asking.sendall(request())
+            wait_until(lambda: len(opened) >= 10)
+        assert not server.alive
+        for last in opened:
+            with suppress(ConnectionResetError):
+                assert last.recv(1) == b""
+    assert logs == [], "none had to be cut off"
     assert left_open() == []
+
+
+def test_an_exception_of_a_page_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The client gets only the status."""
+
+    async def broken(_request: Request) -> Response:
+        raise ArithmeticError
+
+    with serving(app=Starlette(routes=[Route("/", broken)])) as server:
+        assert status(exchange(server, request())) == 500
+    (entry,) = caplog.records
+    assert entry.exc_info is not None
+    assert entry.exc_info[0] is ArithmeticError
 
 
 def test_the_end_cuts_off_a_client_that_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
