@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import resource
 import socket
 import ssl
@@ -11,12 +13,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.waiting import DEADLINE_S, wait_until
-from tests.support.web import connected, exchange, request, serving, status, write_config
+from tests.support.web import connected, exchange, page, request, serving, status, write_config
 from web import connections
 from web import server as web_server
 from web.server import WebOptions, WebServer
@@ -40,15 +47,41 @@ def _is_closed(client: socket.socket) -> bool:
         return False
 
 
-def test_one_client_has_a_limited_number_of_connections() -> None:
-    """Further ones are closed at once. Another client gets an answer, and this one again when it closes one."""
-    with serving(WebOptions(connections_per_client=3)) as server, ExitStack() as stack:
+def test_one_client_has_a_limited_number_of_connections(caplog: pytest.LogCaptureFixture) -> None:
+    """Further ones are closed at once. Another client gets an answer, and this one again when it closes one.
+
+    The log names the client once, however many were refused.
+    """
+    options = WebOptions(connections_per_client=3)
+    with structlog.testing.capture_logs() as logs, serving(options) as server, ExitStack() as stack:
         held = [stack.enter_context(connected(server)) for _ in range(3)]
-        with connected(server) as one_too_many:
-            assert _is_closed(one_too_many)
+        for _ in range(2):
+            with connected(server) as one_too_many:
+                assert _is_closed(one_too_many)
         assert status(exchange(server, request(), of=OTHER)) == 200
         held[0].close()
         _until_answered(server)
+    named = [(each["client"], each["of_client"], each["of_all"]) for each in logs]
+    assert named == [("127.0.0.1", 3, 3)]
+    assert not caplog.records, "a refusal is no error of the loop"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_one_client"),
+    [
+        ("2001:db8::7", "2001:db8::ffff:1", True),
+        ("2001:db8::7", "2001:db8:0:1::7", False),
+        ("::ffff:10.0.0.7", "10.0.0.7", True),
+        ("::ffff:10.0.0.7", "::ffff:10.0.0.8", False),
+        ("unknown", "_hidden", False),
+    ],
+)
+def test_a_client_has_a_network_of_ipv6_or_an_address_of_ipv4(
+    one: str, other: str, *, is_one_client: bool
+) -> None:
+    """An address of IPv4 may be mapped to IPv6; what a proxy passes on may be none at all."""
+    keys = connections.client_network(one), connections.client_network(other)
+    assert (keys[0] == keys[1]) is is_one_client
 
 
 def test_a_trusted_proxy_has_no_limit_of_connections_per_client() -> None:
@@ -144,6 +177,44 @@ def test_a_request_that_arrives_byte_by_byte_gets_no_more_time(
             except (ConnectionResetError, BrokenPipeError):
                 return
     raise AssertionError("it is still open after twenty times as long")
+
+
+def test_an_answer_may_take_longer_than_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is for the client, and ends when its request has arrived."""
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.5)
+
+    async def slow(_request: Request) -> Response:
+        await asyncio.sleep(0.8)
+        return PlainTextResponse("late")
+
+    with serving(app=Starlette(routes=[Route("/", slow)])) as server:
+        assert exchange(server, request()).endswith(b"late")
+
+
+def test_nothing_is_kept_of_a_connection_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a client that connects and leaves without a pause would fill the memory until the deadlines."""
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 2 * DEADLINE_S)
+
+    def kept() -> int:
+        gc.collect()
+        return sum(type(each) is connections._Connection for each in gc.get_objects())
+
+    with serving() as server:
+        with connected(server):
+            wait_until(kept)
+        wait_until(kept, lambda count: count == 0, deadline_s=10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere TCP has no such limit")
+def test_a_client_that_acknowledges_nothing_gives_its_place_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its machine may have vanished: the kernel ends the connection, sooner than the server drops a slow client."""
+    monkeypatch.setattr(connections, "_UNACKNOWLEDGED_MS", 100)
+    options = WebOptions(connections_per_client=1)
+    with serving(options, page(bytes(1 << 24))) as server, connected(server) as client:
+        client.sendall(request(path="/big"))
+        _until_answered(server)
 
 
 def _resident() -> int:
