@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.web import basic, hashed
+from tests.support.web import basic, bcrypt, hashed
 from web import passwords
 from web.passwords import BusyError, Passwords
 
@@ -66,6 +66,22 @@ def test_clients_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.go(6)
         await asyncio.gather(*tasks)
         assert stage.compared == ["guess 0", "of a", "of b", "guess 1", "guess 2", "guess 3"]
+
+    play(story())
+
+
+def test_a_client_gets_no_turns_for_when_it_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes with many guesses does not catch up with a client that has long been served."""
+
+    async def story() -> None:
+        stage = Stage(monkeypatch)
+        tasks = [await stage.asked("a", f"a {number}") for number in range(4)]
+        stage.go(2)
+        await asyncio.gather(*tasks[:2])
+        tasks += [await stage.asked("late", f"late {number}") for number in range(3)]
+        stage.go(5)
+        await asyncio.gather(*tasks)
+        assert stage.compared[2:] == ["a 2", "late 0", "a 3", "late 1", "late 2"]
 
     play(story())
 
@@ -137,11 +153,19 @@ def test_a_wrong_password_costs_the_same_for_every_name(costs: dict[str, int], u
     assert made[0] == users.get(user, made[0])
 
 
-def test_every_hash_of_a_wrong_password_is_compared() -> None:
+def test_every_hash_of_a_wrong_password_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """And none but the own one of a right password; a password that bcrypt does not take is wrong."""
-    wrong, right = (
-        [passwords.is_password(password, *passwords._hashes(USERS, "alice"))]
-        for password in (b"wrong", b"right")
-    )
-    assert (wrong, right) == ([False], [True])
+    compared: list[str] = []
+    compare = bcrypt.checkpw
+
+    def noting(password: bytes, hashed: bytes) -> bool:
+        compared.append(hashed.decode())
+        return bool(compare(password, hashed))
+
+    monkeypatch.setattr(bcrypt, "checkpw", noting)
+    hashes = passwords._hashes(USERS, "alice")
+    assert passwords.is_password(b"right", *hashes)
+    assert compared == hashes[:1]
+    assert not passwords.is_password(b"wrong", *hashes)
+    assert compared[1:] == hashes
     assert not passwords.is_password(b"x" * 73, *passwords._hashes(USERS, "nobody"))
