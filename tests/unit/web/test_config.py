@@ -86,6 +86,11 @@ def test_a_certificate_turns_tls_on_and_plain_http_off(folder: Path) -> None:
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         assert not answered(server, old)
         assert answered(server, client(folder))
+    with secured(folder, ", max_version: TLS12") as server:
+        new = client(folder)
+        new.minimum_version = ssl.TLSVersion.TLSv1_3
+        assert not answered(server, new)
+        assert answered(server, client(folder))
 
 
 @NEEDS_OPENSSL
