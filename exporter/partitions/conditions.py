@@ -77,8 +77,6 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.DELETING: lambda partition, _: partition.deleting,
 }
 
-_BY_MIN_ISR = (Condition.UNDER_MIN_ISR, Condition.AT_MIN_ISR, Condition.MIN_ISR_BLOCKING)
-
 _ALL_NEED = frozenset({"deletions"})
 """Most conditions leave out topics that are being deleted."""
 _NEEDS: Mapping[Condition, frozenset[str]] = {
@@ -89,9 +87,6 @@ _NEEDS: Mapping[Condition, frozenset[str]] = {
     **dict.fromkeys((Condition.REASSIGNING, Condition.SINGLE_REPLICA), frozenset()),
 }
 """What a condition needs that a judge does not ask for itself, by the names of capabilities."""
-
-_NEEDED = _ALL_NEED | {"brokers", "topic_configs"}
-"""What conditions need in all."""
 
 _COUNTED: Mapping[Condition, Callable[[Counts], int | None]] = {
     Condition.OFFLINE: lambda counts: counts.offline,
@@ -113,18 +108,9 @@ def meets(condition: Condition, partition: PartitionFacts, cluster: ClusterFacts
     return JUDGES[condition](partition, cluster) if is_known else None
 
 
-def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
-    """Return the conditions that a partition is known to meet."""
-    return [condition for condition in JUDGES if meets(condition, partition, cluster)]
-
-
-def unknown_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
-    """Return the conditions for which it is not known whether a partition meets them."""
-    conditions: Iterable[Condition] = JUDGES
-    if partition.is_known and _NEEDED.isdisjoint(cluster.hidden):
-        is_known = None not in {cluster.min_isr_of(partition), cluster.min_isr_blocks(partition)}
-        conditions = () if is_known else _BY_MIN_ISR
-    return [each for each in conditions if meets(each, partition, cluster) is None]
+def judge(partition: PartitionFacts, cluster: ClusterFacts) -> dict[Condition, bool | None]:
+    """Return whether a partition meets each condition; None: it is not known."""
+    return {condition: meets(condition, partition, cluster) for condition in JUDGES}
 
 
 def none_counted(conditions: Iterable[Condition], counts: Counts) -> bool:

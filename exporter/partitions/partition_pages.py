@@ -19,14 +19,7 @@ from controller_model.records.view_facts import partitions_in
 from controller_model.records.views import TopicView
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
-from exporter.partitions.conditions import (
-    JUDGES,
-    Condition,
-    conditions_of,
-    meets,
-    none_counted,
-    unknown_of,
-)
+from exporter.partitions.conditions import JUDGES, Condition, judge, meets, none_counted
 
 MAX_READ = 20_000
 """Most partitions that one request reads: about 0.1 s of work."""
@@ -227,6 +220,7 @@ class ChunkDetails:
     def of(self, partition: PartitionFacts) -> PartitionDetail:
         """Return the details of a partition of the chunk."""
         leader_epoch, controller_epoch, partition_epoch = self._epochs[partition.partition]
+        judged = judge(partition, self._facts)
         return PartitionDetail(
             topic=partition.topic,
             partition=partition.partition,
@@ -240,16 +234,20 @@ class ChunkDetails:
             controller_epoch=controller_epoch,
             partition_epoch=partition_epoch,
             min_isr=self._facts.min_isr_of(partition),
-            conditions=conditions_of(partition, self._facts),
-            unknown=unknown_of(partition, self._facts),
+            conditions=[each for each, met in judged.items() if met],
+            unknown=[each for each, met in judged.items() if met is None],
             unreadable=partition.partition in self._unreadable,
         )
 
 
 def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> TopicSummary:
     partitions = [partition for view in views for partition in partitions_in(view)]
-    counts = Counter(met for partition in partitions for met in conditions_of(partition, facts))
-    unknown = {met for partition in partitions for met in unknown_of(partition, facts)}
+    counts: Counter[Condition] = Counter()
+    unknown: set[Condition] = set()
+    for partition in partitions:
+        judged = judge(partition, facts)
+        counts.update(each for each, met in judged.items() if met)
+        unknown.update(each for each, met in judged.items() if met is None)
     return TopicSummary(
         name=name,
         topic_id=views[0].topic_id,

@@ -21,7 +21,7 @@ from controller_model.insight.rebalance import recommend
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, ClusterView, TopicView
-from exporter.partitions.conditions import JUDGES, Condition, conditions_of, none_counted
+from exporter.partitions.conditions import JUDGES, Condition, judge, none_counted
 from tests.support.histories import Fold, History
 
 MIN_ISR = 1
@@ -353,7 +353,10 @@ def _check_conditions(now: Seen) -> None:
     """A condition's list is as long as the figure that links to it."""
     counts = now.cluster.counts
     found = Counter(
-        condition for each in now.partitions for condition in conditions_of(each, now.facts)
+        condition
+        for each in now.partitions
+        for condition, is_met in judge(each, now.facts).items()
+        if is_met
     )
     assert {condition: found[condition] for condition in COUNTED} == {
         condition: getattr(counts, figure) for condition, figure in COUNTED.items()

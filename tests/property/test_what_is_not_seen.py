@@ -31,7 +31,7 @@ from exporter.api import cluster_answers
 from exporter.api.insight_answers import safe_to_stop
 from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
-from exporter.partitions.conditions import conditions_of
+from exporter.partitions.conditions import judge
 from exporter.scrape.collector import Collector
 from kcm.queries.status_text import fleet, screen
 from rehearsal.rehearse import CannotRehearseError, rehearse
@@ -249,10 +249,10 @@ def check(play: Play) -> None:
     check_problems(shown, true, now)
     check_status(shown, true, now)
     check_insight(some, truth)
-    right_conditions = {p.id: conditions_of(p, truth.facts) for p in truth.partitions}
+    known = {p.id: judge(p, truth.facts) for p in truth.partitions}
     for partition in some.partitions:
-        met = conditions_of(partition, some.facts)
-        assert not met or set(met) <= set(right_conditions[partition.id]), partition
+        met = [each for each, is_met in judge(partition, some.facts).items() if is_met]
+        assert all(known[partition.id][each] for each in met), partition
 
 
 def check_problems(shown: ClusterSnapshot, true: ClusterSnapshot, now: int) -> None:

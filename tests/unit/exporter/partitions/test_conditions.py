@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controller_model.records.view_facts import cluster_facts, partitions_in
@@ -9,7 +11,8 @@ from controller_model.records.views import BrokerView, ClusterView, TopicView
 from exporter.partitions.conditions import JUDGES, Condition
 from tests.support.api_server import Served
 from tests.support.histories import Fold, small_cluster
-from tests.support.sick_cluster import ids
+from tests.support.samples import as_of, cluster_view, log_view
+from tests.support.sick_cluster import COUNTS, ids
 
 PROD = "/api/v1/clusters/prod"
 BROKERS = {"0": "3", "<default>": "2"}
@@ -97,3 +100,26 @@ def test_several_filters_are_combined_with_and(served: Served) -> None:
     assert ids(both) == ["sick-1", "sick-5"]
     assert ids(served.json(path, contains="ic", broker=2)["partitions"]) == ["sick-5", "sick-7"]
     assert served.json(path, topic="unknown")["partitions"] == []
+
+
+def test_a_condition_that_is_not_known_is_listed_apart(served: Served) -> None:
+    """By a min.insync.replicas that is nowhere set, or by znodes that the watcher may not read."""
+
+    def unknown_of(topic: str) -> list[set[str]]:
+        found = served.json(f"{PROD}/partitions", topic=topic)["partitions"]
+        assert all(set(each["unknown"]).isdisjoint(each["conditions"]) for each in found)
+        return [set(each["unknown"]) for each in found]
+
+    by_min_isr = {"under-min-isr", "at-min-isr", "min-isr-blocking"}
+    counted: Any = {"counts": COUNTS, "brokers_known": (0, 1, 2), "min_isr_assumed": None}
+    served.write(cluster_view(at=as_of(2), **counted))
+    assert unknown_of("well") == [by_min_isr, by_min_isr]
+    assert unknown_of("sick") == [set()] * 8
+    (of_well,) = served.json(f"{PROD}/topics", contains="well")["topics"]
+    assert of_well["conditions"] == dict.fromkeys(by_min_isr)
+    log = log_view(denied=("/brokers/ids",))
+    served.write(cluster_view(at=as_of(3), log=log, **counted))
+    by_live_brokers = {"electable", "on-gone-brokers", "one-rack"}
+    led, leaderless, *_ = unknown_of("sick")
+    assert led == by_live_brokers | {"offline", "under-min-isr", "at-min-isr"}
+    assert leaderless == by_live_brokers
