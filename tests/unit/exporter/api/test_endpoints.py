@@ -25,6 +25,14 @@ def test_brokers_say_whether_they_may_stop(served: Served) -> None:
     """A broker that holds the only replica of partitions is not safe to stop; a dead one cannot be stopped."""
     brokers = served.json(f"{PROD}/brokers")["brokers"]
     assert [each["safe_to_stop"]["safe"] for each in brokers] == [False, True, None]
+    assert brokers[2]["safe_to_stop"] == {
+        "safe": None,
+        "why": "not registered",
+        "offline": 0,
+        "under_min_isr": 0,
+        "stranded": 0,
+        "unclean": 0,
+    }
     first = served.json(f"{PROD}/brokers", limit=2)
     second = served.json(f"{PROD}/brokers", limit=2, after=first["next"])
     assert [each["id"] for each in first["brokers"] + second["brokers"]] == [0, 1, 2]
@@ -119,6 +127,8 @@ def test_events_are_filtered_by_kind_and_time(served: Served) -> None:
     [
         ("/partitions?after=here", ["after", "here"]),
         ("/partitions?after=t/1_0", ["after", "t/1_0"]),
+        ("/partitions?after=1", ["after", "'1'"]),
+        ("/partitions?after=/1", ["after", "'/1'"]),
         ("/brokers?after=x", ["after"]),
         ("/brokers?after=1_0", ["after", "1_0"]),
         ("/brokers?after=-1", ["after", "-1"]),

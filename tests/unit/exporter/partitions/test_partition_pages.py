@@ -107,11 +107,36 @@ def test_a_request_reads_a_bounded_number_of_partitions(
     assert topics["next"] == "gone"
 
 
-def test_a_filter_whose_count_is_zero_needs_no_search(served: Served) -> None:
+def test_topics_that_are_plain_count_a_fifth_of_what_a_request_reads(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a plain partition cannot meet the filter, a request gets past five times as many."""
+    plain = [topic_view(f"plain-{number}") for number in range(9)]
+    served.write(*plain, cluster_view(counts=COUNTS, brokers_known=(0, 1, 2)))
+    monkeypatch.setattr(partition_pages, "MAX_READ", 2)
+    for of, end in (("partitions", "plain-4/1"), ("topics", "plain-4")):
+        path, asked = f"{PROD}/{of}", {"contains": "plain", "filter": "not-preferred"}
+        page = served.json(path, **asked)
+        assert (page[of], page["next"]) == ([], end)
+        page = served.json(path, **asked, after=end)
+        assert (page[of], page["next"]) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("of", "nothing"),
+    [
+        ("partitions", {"partitions": [], "next": None}),
+        ("topics", {"topics": [], "next": None}),
+        ("search", {"partitions": [], "next": None, "matched": 0}),
+    ],
+)
+def test_a_filter_whose_count_is_zero_needs_no_search(
+    served: Served, of: str, nothing: dict[str, Any]
+) -> None:
     """For a healthy cluster of any size the answer that nothing is offline needs no search."""
     served.write(cluster_view(at=as_of(2), counts=Counts(), brokers_known=(0, 1, 2)))
-    answer = served.json(f"{PROD}/partitions", filter="offline")
-    assert (answer["partitions"], answer["next"]) == ([], None)
+    answer = served.json(f"{PROD}/{of}", filter="offline")
+    assert {name: answer[name] for name in nothing} == nothing
 
 
 def test_a_topic_has_the_number_of_its_partitions_in_each_condition(served: Served) -> None:
