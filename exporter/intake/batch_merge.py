@@ -119,7 +119,7 @@ def _chunks_beyond_the_last(topics: Mapping[str, TopicEntry], batch: Batch) -> s
     found: set[str] = set()
     for key, entry in batch.items():
         root, _, chunk = key.rpartition("/")
-        if chunk != "0" or "/topic/" not in root:
+        if chunk != "0":
             continue
         number = entry.chunks if isinstance(entry, TopicEntry) else 1
         while f"{root}/{number}" in topics:

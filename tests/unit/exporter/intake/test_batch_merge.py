@@ -75,6 +75,9 @@ def test_a_topic_of_fewer_chunks_loses_those_beyond_its_last() -> None:
     shorter = topic_entry(topic_view("t", as_of(2), chunks=1))
     after = merged(whole, cluster_view(at=as_of(2)), topic_t_0=shorter)
     assert set(after.topics) == {"prod/topic/t/0"}
+    of_two = topic_entry(topic_view("t", as_of(2), chunks=2))
+    after = merged(whole, cluster_view(at=as_of(2)), topic_t_0=of_two, topic_t_2=None)
+    assert set(after.topics) == {"prod/topic/t/0", "prod/topic/t/1"}, "its delete was written"
     assert set(merged(whole, cluster_view(at=as_of(2)), topic_t_0=None).topics) == set()
 
 
