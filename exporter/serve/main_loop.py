@@ -346,7 +346,6 @@ class MainLoop:
         self._set_status(read_at=at)
         if not self._state.status.read_to_end_once:
             self._show(self._unshown)
-            self._unshown.clear()
             now = self._state.steady()
             self._set_status(
                 read_to_end_once=True, read_to_end_at=now, stage="following the topics"
