@@ -18,12 +18,13 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.views import AnyView
+from exporter.core.config import ExportSettings
 from exporter.core.status import ReadingStatus, reasons_not_ready
 from exporter.serve import main_loop
 from pipeline import topic_probe
 from pipeline.kafka_errors import MISSING_S, ReadTrouble, TopicReadError
 from pipeline.runtime import UnreachableError
-from pipeline.settings import PipelineSettings
+from pipeline.settings import PipelineSettings, load
 from pipeline.supervised_thread import STANDSTILL_S
 from pipeline.topic_probe import TopicsAnswer
 from pipeline.topic_records import Notice, Place, ReadBatch
@@ -345,13 +346,38 @@ def test_topics_are_gone_when_they_are_missing_for_a_while() -> None:
         reading.now += MISSING_MS - 1
         source.answer(reading, answered(reading.now, {}))
         source.answer(reading, None, "refused")
-        assert reading.state.status.topics_gone == ()
+        reading.now += 1
+        source.answer(reading, answered(reading.now, {}))
+        assert reading.state.status.topics_gone == (), "it was away: the wait begins anew"
         for topics in (whole, (VIEWS,), (VIEWS,), (VIEWS,), (), whole):
             source.answer(reading, answered(reading.now, {}, *topics))
             reading.now += MISSING_MS
     said = [line["topics"] for line in logged if "topics" in line]
     assert said == [f"{CHANGES}, {EVENTS}", f"{CHANGES}, {EVENTS}, {VIEWS}"]
     assert reading.state.status.topics_gone == ()
+
+
+def test_a_cluster_that_a_recreated_topic_does_not_hold_is_dropped_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until then it is shown as it was: the fold may not have written it again yet."""
+    now_s = 0.0
+    monkeypatch.setattr(main_loop, "time", SimpleNamespace(monotonic=lambda: now_s))
+    reading, source = following(), Source({})
+    source.reader.reopen = lambda **_places: None
+    reading.apply(record(cluster_view("goes")), record(cluster_view("stays")))
+    recreated = TopicsAnswer(reading.now, TOPICS.ids | {VIEWS: "another"}, {})
+    source.answer(reading, recreated)
+    reading.apply(record(cluster_view("stays", at=as_of(2))))
+    now_s = load(ExportSettings).forget_after_s - 1
+    source.answer(reading, recreated)
+    assert reading.shown() == {"goes": 1, "stays": 2}
+    now_s += 1
+    with structlog.testing.capture_logs() as logged:
+        source.answer(reading, recreated)
+        source.answer(reading, recreated)
+    assert reading.shown() == {"stays": 2}
+    assert [line["clusters"] for line in logged] == ["goes"]
 
 
 # --- as a thread, on a simulated Kafka -----------------------------------------------------------
