@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import ExitStack
 from urllib.parse import urljoin
+
+import pytest
 
 from exporter.live.page_answers import PATH
 from exporter.serve.server import HttpServer
@@ -46,6 +49,27 @@ def test_every_request_is_counted_by_route_and_status_code() -> None:
         'kcm_exporter_http_requests_total{code="404",route="none"} 2.0',
     ]
     assert API_HEADER not in served.get("/").headers
+
+
+def test_an_unexpected_exception_is_a_problem_and_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its text is for the log only; other pages are answered."""
+    served = Served()
+    served.write(broker_view(0), cluster_view())
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(served.collector, "completeness", fail)
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        answer = exchange(server, request(path=f"{PROD}/brokers"))
+        shown = exchange(server, request(path="/metrics"))
+    assert status(answer) == 500
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head
+    assert json.loads(body)["detail"] == "an internal error; see the exporter's log"
+    assert b'_http_requests_total{code="500",route="/api/v1/clusters/{name}/brokers"} 1.0' in shown
 
 
 def test_a_request_for_another_host_is_counted() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import cast
 
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry
 
 from exporter.core.config import ExportSettings
@@ -13,11 +15,14 @@ from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.collector import Collector
-from exporter.serve import service
+from exporter.serve import main_loop, service
 from exporter.serve.main_loop import MainLoop
 from exporter.serve.server import HttpServer
 from pipeline.runtime import KcmError, UnreachableError
 from pipeline.settings import load
+from pipeline.stop_signal import StopSignal
+from pipeline.topics import EnsuredTopics
+from tests.support.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -61,6 +66,28 @@ def test_the_failure_of_the_main_loop_ends_the_exporter() -> None:
     """The same exception is raised, so that its exit code says what is wrong."""
     with pytest.raises(UnreachableError, match="no Kafka"):
         check(Loop(UnreachableError("no Kafka")))
+
+
+def test_the_exporter_serves_until_it_is_stopped_or_a_thread_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stop is no error; the failure of a thread is raised for the caller."""
+    fails = threading.Event()
+
+    def away(_settings: ExportSettings, stop: StopSignal) -> EnsuredTopics:
+        assert fails.is_set() or stop.wait(DEADLINE_S)
+        raise UnreachableError("no Kafka")
+
+    monkeypatch.setattr(main_loop, "ensure_topics", away)
+    settings, stop = load(ExportSettings, port=0), StopSignal()
+    stop.set()
+    with structlog.testing.capture_logs() as logged:
+        service.run(settings, stop)
+    assert [line["event"] for line in logged] == ["serving", "stopped"]
+    stop.clear()
+    fails.set()
+    with pytest.raises(UnreachableError, match="no Kafka"):
+        service.run(settings, stop)
 
 
 @pytest.mark.parametrize(
