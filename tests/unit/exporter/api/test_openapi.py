@@ -1,4 +1,4 @@
-"""Numbers in the OpenAPI document: every integer is small enough for every JSON reader."""
+"""The OpenAPI document: every integer is small enough for every JSON reader, and what is always there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from controller_model.records.views import ClusterCounters
 from exporter.api.openapi import document
+from exporter.api.operations import CLUSTER, OPERATIONS
 
 TIMES = ("_at", "_since", "_ms")
 """Milliseconds, since 1970 or of a duration: below 2^53 for 285,000 years."""
@@ -79,3 +80,37 @@ def test_every_integer_of_an_answer_is_known_to_be_small() -> None:
     assert found["epoch"].isdisjoint(BROKER_EPOCHS)
     assert {"generation", "zxid", "read_zxid"}.isdisjoint(found)
     assert SMALL - set(found) == set(), "no longer there: take it off the list"
+
+
+def test_only_events_leave_out_fields() -> None:
+    """All else is always there; an answer about a cluster begins with its name, its place in the log and its completeness."""
+    described = document()
+    schemas = described["components"]["schemas"]
+    events = {each["$ref"].rpartition("/")[2] for each in schemas["Event"]["oneOf"]}
+    for name, schema in schemas.items():
+        if "properties" in schema and name not in events:
+            assert schema["required"] == list(schema["properties"]), name
+    of_clusters = [each for each in OPERATIONS if each.path.startswith(f"{CLUSTER}/")]
+    assert of_clusters
+    for operation in of_clusters:
+        about = schemas[operation.answer]["required"][:3]
+        assert about == ["name", "as_of", "completeness"], operation.path
+
+
+def test_an_event_that_lists_partitions_has_their_number() -> None:
+    """It lists only the first of them; an event that has a number of partitions only has no other."""
+    schemas = document()["components"]["schemas"]
+    for name in (each["$ref"].rpartition("/")[2] for each in schemas["Event"]["oneOf"]):
+        fields, required = schemas[name]["properties"], schemas[name]["required"]
+        is_list = fields.get("partitions", {}).get("type") == "array"
+        assert ("partition_count" in fields) is is_list, name
+        assert required.count("partition_count") == is_list, name
+        assert "id" in required
+
+
+def test_the_bounds_of_a_number_are_described() -> None:
+    """As a request is checked: outside of them it is refused."""
+    (path,) = (each.path for each in OPERATIONS if each.handler == "partitions")
+    parameters = document()["paths"][path]["get"]["parameters"]
+    (limit,) = (each["schema"] for each in parameters if each["name"] == "limit")
+    assert limit == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
