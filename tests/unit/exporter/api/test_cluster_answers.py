@@ -10,8 +10,8 @@ from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import ReaderProgress, assess
 from controller_model.records.event_records import EventId, EventRecord
-from controller_model.records.events import BrokerStarted, IsrShrunk
-from controller_model.records.views import ControllerView
+from controller_model.records.events import BrokerStarted, IsrShrunk, RecommendationGraded
+from controller_model.records.views import ClusterConfig, ControllerView, KraftMigration
 from exporter.api import cluster_answers
 from exporter.intake.view_store import ViewStore
 from tests.support.samples import (
@@ -22,6 +22,7 @@ from tests.support.samples import (
     cluster_view,
     elected,
     log_view,
+    recommendation_view,
     record,
 )
 
@@ -42,7 +43,14 @@ def test_no_integer_exceeds_two_to_the_53() -> None:
     """Generation, zxids and broker epochs are text wherever they occur."""
     huge = 2**62
     store = ViewStore()
-    view = cluster_view(at=as_of(1, generation=huge), log=log_view(read_zxid=huge))
+    migration = KraftMigration(
+        controller=3000, controller_epoch=1, metadata_offset=huge, metadata_epoch=1, written_at=T0
+    )
+    view = cluster_view(
+        at=as_of(1, generation=huge),
+        log=log_view(read_zxid=huge),
+        config=ClusterConfig(migration=migration),
+    )
     store.apply(record(broker_view(0, as_of(1, generation=huge), epoch=huge)))
     store.apply(record(view))
     started = BrokerStarted(
@@ -55,6 +63,7 @@ def test_no_integer_exceeds_two_to_the_53() -> None:
     msgspec.json.encode(body)
     assert max(integers(body)) < LARGEST_SAFE
     assert body["log"]["read_zxid"] == str(huge)
+    assert body["migration"]["metadata_offset"] == str(huge)
     assert body["events"][0]["epoch"] == str(huge)
     assert body["events"][1]["epoch"] == 1
 
@@ -76,6 +85,16 @@ def test_an_event_of_many_partitions_lists_the_first_and_counts_all() -> None:
     assert event["partition_count"] == 500
     assert event["partitions"][0] == {"topic": "t", "partition": 0}
     assert len(event["partitions"]) < 50
+
+
+def test_the_event_of_a_grade_names_its_partitions() -> None:
+    """As the recommendation's answer does, which has the same grade."""
+    (grade,) = recommendation_view().graded
+    graded = RecommendationGraded(at=T0, position=Position(1, 1), grade=grade)
+    event = cluster_answers.event(
+        EventRecord(v=1, cluster="prod", id=EventId("L", 1, 1, 0), event=graded)
+    )
+    assert event["grade"]["examples_lost_again"] == [{"topic": "t", "partition": 1}]
 
 
 def test_a_summary_has_name_completeness_controller_and_counts() -> None:

@@ -155,8 +155,10 @@ def test_critical_problems_are_listed_before_warnings() -> None:
     """This holds whatever they are about."""
     gone = broker_view(1, live=False, replicas=1)
     due = PendingWrites(health=ControllerHealth.SLOW)
-    severities = [s for s, _ in listed(gone, counts=Counts(offline=1), pending_writes=due)]
-    assert severities == ["critical", "warning", "warning"]
+    found = problems(snapshot(gone, counts=Counts(offline=1), pending_writes=due))
+    assert [each.severity for each in found] == ["critical", "warning", "warning"]
+    assert severity_of(found, LIVE) is ProblemSeverity.CRITICAL
+    assert severity_of(found[1:], LIVE) is ProblemSeverity.WARNING
 
 
 @pytest.mark.parametrize(
