@@ -10,11 +10,11 @@ from controller_model.insight.thresholds import THRESHOLDS
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.quorum import QuorumView
-from controller_model.records.views import ControllerView, Counts
+from controller_model.records.views import ABSENT_IN_KRAFT, ControllerView, Counts
 from exporter.api.problems import problems_of
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row
-from tests.support.samples import T0, cluster_view, log_view
+from tests.support.samples import T0, broker_view, cluster_view, log_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 
@@ -63,6 +63,22 @@ def test_the_row_of_a_cluster_whose_update_failed_has_no_figures() -> None:
     assert set(failed["counts"].values()) == {None}
     assert (failed["status"], failed["severity"]) == (None, "warning")
     assert "see its log" in failed["headline"]
+
+
+def test_a_row_says_whether_the_controller_is_a_broker() -> None:
+    """In a KRaft cluster it need not be one; without that, and while nobody is known, it counts as one."""
+
+    def is_broker(shown: ClusterSnapshot) -> bool:
+        found: bool = row(shown, LIVE)["controller"]["is_broker"]
+        return found
+
+    kraft: Any = {"log": log_view(absent=ABSENT_IN_KRAFT)}
+    in_quorum = snapshot(controller=ControllerView(id=3000), **kraft)
+    assert not is_broker(in_quorum)
+    combined = msgspec.structs.replace(in_quorum, brokers={3000: broker_view(3000)})
+    assert is_broker(combined)
+    assert is_broker(snapshot(controller=ControllerView(id=3000)))
+    assert is_broker(snapshot(controller=None, **kraft))
 
 
 def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:

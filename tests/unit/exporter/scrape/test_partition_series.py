@@ -105,7 +105,11 @@ def test_the_size_of_steps_and_pieces_does_not_change_the_lines(
     steps = collector.render(store.clusters)
     next(steps)
     assert len(collector._cached) == 1
-    assert len(list(collector.render(store.clusters))) == 5, "the first topic is rendered already"
+    sizes = list(collector.render(store.clusters))
+    assert len(sizes) == 5, "the first topic is rendered already"
+    monkeypatch.setattr(partition_series, "STEP_BYTES", 2 * sizes[0])
+    steps_of_two = list(PartitionCollector().render(store.clusters))
+    assert steps_of_two == [2 * sizes[0]] * 3, "topics of the same length"
     pieces = list(collector.lines(Format.TEXT))
     assert len(pieces) == 1 + 6 * len(PARTITION_METRICS)
     assert all(pieces)
