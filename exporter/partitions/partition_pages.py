@@ -119,14 +119,15 @@ def partitions_page(
     facts = snapshot.facts()
     if none_counted(query.conditions, snapshot.view.counts):
         return Page([], None)
-    topic, partition = ("", -1) if query.after is None else read_cursor(query.after)
+    begin = ("", -1) if query.after is None else read_cursor(query.after)
+    topic, partition = begin
     items: list[PartitionDetail] = []
     read = 0.0
     for entry in _from(entries, topic, query):
         if read >= MAX_READ:
             return Page(items, f"{topic}/{partition}")
         view = entry.decode()
-        if not view.partitions or (view.name == topic and view.partitions[-1] <= partition):
+        if not view.partitions or (view.name, view.partitions[-1]) <= begin:
             continue
         if cannot_fit(view, facts, query):
             read += len(view.partitions) * PLAIN_COST
@@ -134,7 +135,7 @@ def partitions_page(
             continue
         details = ChunkDetails(view, facts)
         for each in partitions_in(view):
-            if view.name == topic and each.partition <= partition:
+            if (view.name, each.partition) <= begin:
                 continue
             if len(items) == query.limit or read >= MAX_READ:
                 return Page(items, f"{topic}/{partition}")
