@@ -25,6 +25,8 @@ def truncated_log(
     """
     log = topics.names.changes
     folded = folded_to(checkpoint, log)
+    if not folded:
+        return None
     unknown = folded.keys() - set(range(topics.partitions))
     if unknown:  # a damaged file: Kafka would be asked for it for ever
         return f"the checkpoint has folded partition {min(unknown)} of topic {log}, which has none"
