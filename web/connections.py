@@ -100,12 +100,14 @@ class _Http(h11.Connection):
 class _Connection(socket.socket):
     """A client's socket, counted from its acceptance until it is closed."""
 
-    client: str
+    client: str | None
     clients: Counter[str]
 
     def close(self) -> None:
-        """Close it, which asyncio does once."""
-        self.clients -= Counter([self.client])  # in place, without what is 0
+        """Close it and count it no longer; once more changes nothing, as of any socket."""
+        if self.client is not None:
+            self.clients -= Counter([self.client])  # in place, without what is 0
+            self.client = None
         super().close()
 
 

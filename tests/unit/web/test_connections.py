@@ -9,6 +9,7 @@ import socket
 import ssl
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -347,3 +348,12 @@ def test_no_request_is_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert (status(answer), answer.count(b"HTTP/1.1 ")) == (200, 1)
 
         check()
+
+
+def test_a_connection_that_is_closed_twice_is_counted_off_once() -> None:
+    """Otherwise its client would have more connections than the limit."""
+    connection = connections._Connection()
+    connection.client, connection.clients = "a", Counter(a=2)
+    connection.close()
+    connection.close()
+    assert connection.clients == Counter(a=1)
