@@ -113,10 +113,9 @@ class Beats:
 
     def continue_from(self, beat: WatcherBeat) -> None:
         """Go on behind the numbers of another watcher of the same generation: readers take only larger ones."""
-        if beat.generation > self._generation:
-            self._generation, self._number = beat.generation, 0
-        if beat.generation == self._generation:
-            self._number = max(self._number, beat.number)
+        self._generation, self._number = max(
+            (self._generation, self._number), (beat.generation, beat.number)
+        )
 
     def pop_refusal(self) -> str | None:
         """Return why Kafka has begun to refuse beats, once for each time; None when it has not."""

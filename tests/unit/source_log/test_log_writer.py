@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 from confluent_kafka import KafkaError
@@ -122,6 +123,17 @@ def test_without_a_proved_lease_changes_and_beats_wait(writing: Writing) -> None
     writing.lease.status = LeaseStatus.LOST
     with pytest.raises(LeaseLostError):
         writing.writer.send(0, may_drop=True)
+
+
+def test_beats_go_on_behind_another_watchers_of_the_same_generation(writing: Writing) -> None:
+    """Readers take only larger numbers of a generation."""
+    writing.beat(5)
+    writing.writer.check(5)
+    (beat,) = writing.kafka.beats
+    writing.writer.observe_beat(msgspec.structs.replace(beat, number=40))
+    writing.beat(5_000)
+    writing.writer.check(5_000)
+    assert [each.number for each in writing.kafka.beats] == [1, 41]
 
 
 @pytest.mark.parametrize(
