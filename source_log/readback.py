@@ -294,8 +294,9 @@ class Readback:
         if self._decode_records is None or record.key != self._beat_key:
             return None
         beat = self._decoded(record)
-        is_other = isinstance(beat, WatcherBeat) and beat.watcher != self._watcher
-        return beat if is_other and isinstance(beat, WatcherBeat) else None
+        if not isinstance(beat, WatcherBeat) or beat.watcher == self._watcher:
+            return None
+        return beat
 
     def _written(self, record: Record) -> Sequence[OtherWatcher]:
         """Return what a record of the log says to the source."""

@@ -462,15 +462,16 @@ def test_a_source_that_decodes_records_goes_back_to_one_that_it_can_read(
     assert history.generation == 7
 
 
+def beat_of(offset: int, watcher: str, cluster: str = "prod") -> Message:
+    """Return a watcher's beat."""
+    value = encode_view(beat(offset, watcher=watcher, cluster=cluster))
+    return Message(VIEWS, offset, key=f"{cluster}/watcher".encode(), value=value)
+
+
 def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its own as well, in their order: they show that what it wrote is there. Other clusters' are left out."""
-
-    def beat_of(offset: int, watcher: str) -> Message:
-        value = encode_view(beat(offset, watcher=watcher))
-        return Message(VIEWS, offset, key=b"prod/watcher", value=value)
-
     client = Client(
         [beat_of(3, "she"), beat_of(4, "he")],
         [
@@ -488,7 +489,8 @@ def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats
     client.polls += [
         [
             beat_of(5, "me"),
-            beat_of(6, "she"),
+            beat_of(6, "she", "other"),
+            beat_of(7, "she"),
             Message(LOG, 9, key=b"other", value=change(9, 1, "he").value()),
             change(10, 1, "me"),
             change(11, 1, "she"),
@@ -498,10 +500,21 @@ def test_a_source_that_decodes_records_gets_all_of_them_and_other_watchers_beats
     following.follow(items.put)
     heard = next_item(items)
     assert isinstance(heard, WatcherBeat)
-    assert heard.watcher == "she"
+    assert (heard.watcher, heard.cluster) == ("she", "prod")
     assert [next_item(items) for _ in range(2)] == [
         OtherWatcher("prod", "me", 1, 7),
         OtherWatcher("prod", "she", 1, 7),
     ]
     following.check()
+    following.close()
+
+
+def test_a_source_that_decodes_no_records_hears_no_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It follows the generations of others only."""
+    client = Client(ends=((5, 5), (0, 0)))
+    following = begun(monkeypatch, client)
+    client.polls += [[beat_of(5, "she"), view(6, 3)]]
+    items = Items()
+    following.follow(items.put)
+    assert isinstance(next_item(items), ClusterView)
     following.close()

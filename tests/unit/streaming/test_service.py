@@ -56,7 +56,14 @@ def test_what_is_missing_is_named_before_anything_starts(tmp_path: Path, java_ho
     given: list[tuple[dict[str, Any], type[KcmError], str]] = [
         ({"java_home": tmp_path}, EnvironmentProblemError, "java_home"),
         ({"connector_jars": jars}, EnvironmentProblemError, rf": {jars[0]}, {jars[2]}; correct"),
-        ({}, EnvironmentProblemError, "the jars of Spark's Kafka connector are not given: set "),
+        (
+            {},
+            EnvironmentProblemError,
+            (
+                "^the jars of Spark's Kafka connector are not given: set connector_jars, "
+                "or start by `kcm stream`, which downloads them$"
+            ),
+        ),
         (
             {"spark_master": "spark://there:7077", "spark_conf": packages},
             UsageError,
