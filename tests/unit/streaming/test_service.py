@@ -265,11 +265,12 @@ def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
     assert second_s in played.stop.waits_s
 
 
+@pytest.mark.parametrize("batches", [0, 1])
 def test_failures_of_unknown_cause_end_the_fold(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, batches: int
 ) -> None:
     """The fourth in a row without a batch in between; a new lineage has not helped either."""
-    failures = [(1, "who knows"), *[(0, "who knows")] * 9]
+    failures = [(batches, "who knows"), *[(0, "who knows")] * 9]
     played = Played(monkeypatch, tmp_path, failures)
     with pytest.raises(KcmError, match="fails again and again: who knows; see "):
         played.run()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -528,9 +529,10 @@ def test_one_term_is_shown_in_the_metrics_of_somebody_else(
             stop.set()
 
     monkeypatch.setattr(WatcherService, "_poll", poll_until_resynced)
-    term = Term(TOPICS, stage.lease, "me", 0)
+    opened = Mock(side_effect=log_writer.kafka_clients)
+    term = Term(TOPICS, stage.lease, "me", 0, opened)
     service.run_term(load(WatchSettings, cluster="prod"), term, registry, stop)
-    assert (stage.kafka.log[-1].watcher, leader()) == ("me", 1)
+    assert (stage.kafka.log[-1].watcher, leader(), opened.call_count) == ("me", 1, 1)
     monkeypatch.setattr(StopSignal, "age_s", STANDSTILL_S + 1)
     assert leader() == 0
 

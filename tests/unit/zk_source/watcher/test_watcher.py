@@ -204,7 +204,9 @@ def test_the_name_of_a_kraft_cluster_is_not_taken(play: Play) -> None:
     play.carry_out()
     (command,) = play.other_commands
     assert isinstance(command, GiveWay)
-    assert "'c' is that of a KRaft cluster here, watched by kraft1" in command.message
+    assert command.message == (
+        "the name 'c' is that of a KRaft cluster here, watched by kraft1: give this cluster another --cluster"
+    )
     assert len(play.reader.changes) == before
 
 
