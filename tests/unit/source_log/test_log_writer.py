@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -364,3 +365,22 @@ def test_a_close_publishes_what_waits_only_with_a_valid_lease(writing: Writing) 
     assert "did not acknowledge the last changes in time" in line["event"]
     # Of the beats, of the log, of the purged messages.
     assert writing.kafka.flushes_s[:3] == [0, CLOSE_TIMEOUT_S, 0]
+
+
+def test_what_the_source_decodes_with_is_what_its_log_is_read_with(
+    monkeypatch: pytest.MonkeyPatch, writing: Writing
+) -> None:
+    """By the name under which the watcher writes."""
+    opened = Mock()
+    monkeypatch.setattr(log_writer, "Readback", opened)
+    settings, decode = load(SourceSettings, cluster="prod"), Mock()
+    LogWriter(
+        settings,
+        TOPICS,
+        writing.lease,
+        writing.recorder,
+        on_lead=Mock(),
+        on_sent=Mock(),
+        decode=decode,
+    )
+    opened.assert_called_once_with(settings, TOPICS, "me", decode)
