@@ -342,6 +342,7 @@ def test_a_client_that_stays_without_kafka_is_replaced(monkeypatch: pytest.Monke
         following._reader._troubles.clear()
 
     monkeypatch.setattr(following._reader, "reopen", reopen)
+    assert not following.is_away
     following._reader._troubles[None] = ReadTrouble.AWAY
     for turn in range(70):
         if turn == 40:

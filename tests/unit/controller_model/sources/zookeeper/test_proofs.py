@@ -644,6 +644,18 @@ def test_a_read_acl_granted_again_counts_from_the_next_resync_on() -> None:
     assert not log.view.denied
 
 
+def test_what_is_found_below_a_denied_path_is_no_event() -> None:
+    """It may have been there for long. What changes in it later, and what is new elsewhere, are events."""
+    history, fold, _ = begun()
+    history.heartbeat(denied=("/brokers/ids", TOPIC), denied_more=0)
+    history.broker(7)
+    assert kinds(fold.follow(history)) == []
+    history.topic("u", {0: (0, 1)})
+    history.delete("/brokers/ids/7")
+    history.state("t", 0, leader=0, isr=(0,))
+    assert kinds(fold.follow(history)) == ["TopicCreated", "BrokerStopped", "IsrShrunk"]
+
+
 def test_a_value_that_is_reported_again_publishes_nothing() -> None:
     """A watcher reads a znode twice where it changes during a read."""
     history, fold, _ = begun()
