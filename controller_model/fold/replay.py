@@ -46,8 +46,7 @@ class EventBatch:
         self, record: Any, edit: Callable[[list[AnyEvent]], list[AnyEvent]] | None = None
     ) -> None:
         """Apply one record of the cluster's source; `edit` may change what it reports."""
-        source = self.state.source
-        for part in source.split(record) if source.has_own_order else (record,):
+        for part in self.state.source.split(record):
             try:
                 events, sample = replay(self.state, part)
             except self._fatal:

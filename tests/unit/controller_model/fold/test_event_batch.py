@@ -56,8 +56,8 @@ def test_an_exception_in_a_tracker_skips_only_its_events(monkeypatch: pytest.Mon
     events = batch.finish()
     assert "ControllerVacated" in kinds(events)
     found = [event for event in events if isinstance(event, Anomaly)]
-    assert {event.reason for event in found} == {
-        "an error of the monitor's own in its accounts: ZeroDivisionError: a bug"
+    assert {(event.path, event.reason) for event in found} == {
+        ("", "an error of the monitor's own in its accounts: ZeroDivisionError: a bug")
     }
     assert fold.state.control.log.view.errors == len(found)
     assert fold.state.control.log.view.anomalies >= anomalies

@@ -50,6 +50,13 @@ def test_a_loss_is_reported_partition_by_partition() -> None:
     assert lose_each(partitions, ALL)[1] == loss
 
 
+def test_an_election_that_the_controller_aborts_is_named() -> None:
+    """The partition's controller epoch is above that of the controller, so its leader's loss leaves it offline."""
+    cluster = up(1, 2, 3, controller=2, controller_epoch=4)
+    loss = lose([part(0, controller_epoch=9), part(1, isr=(1,), controller_epoch=4)], cluster, {1})
+    assert (loss.offline, loss.aborted) == ((T0, T1), (T0,))
+
+
 def test_each_kind_of_partition_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names and epochs do not distinguish kinds, everything else does; above a limit the cache is cleared."""
     seen: list[PartitionFacts] = []

@@ -122,3 +122,10 @@ def test_the_gauge_leaves_out_a_preferred_replica_that_is_still_added(
 ) -> None:
     """hasPreferredLeader: left out until in the ISR, and then counted even if it leads."""
     assert part(**fields).has_preferred_leader is expected
+
+
+def test_where_topic_configurations_may_not_be_read_no_min_isr_is_known() -> None:
+    """Except that of one replica: there it is 1 at most."""
+    cluster = up(1, 2, hidden=frozenset({"topic_configs"}), min_isr_assumed=2)
+    assert cluster.min_isr_of(part()) is cluster.min_isr_blocks(part()) is None
+    assert cluster.min_isr_of(part(replicas=(1,))) == 1

@@ -8,6 +8,7 @@ from controller_model.state.contribution import (
     NO_MIN_ISR,
     Contribution,
     CountedState,
+    Irregular,
     Membership,
     Shape,
 )
@@ -158,3 +159,16 @@ def test_subtracting_all_partitions_leaves_empty_totals(*, deleting: bool) -> No
     for state, is_reassigned in zip(states, REASSIGNED, strict=True):
         totals.count_partition(-1, state, is_reassigned=is_reassigned)
     assert totals == Contribution()
+
+
+@pytest.mark.parametrize(
+    ("isr", "is_whole"),
+    [((1, 2), False), ((2, 1), False), ((1, 1), True), ((1, 4), True), ((2,), True), ((), True)],
+)
+def test_a_state_is_counted_whole_where_the_size_of_its_isr_does_not_tell_enough(
+    isr: tuple[int, ...], *, is_whole: bool
+) -> None:
+    """A member twice, one that is no replica, a leader that is no member: Kafka's controller does not write these."""
+    irregular = Irregular(1, LED.replicas, isr, 2, unclean=True, above=0)
+    counted = count(LED._replace(isr=isr, unclean=True)).irregular
+    assert counted == ({irregular: 1} if is_whole else {})

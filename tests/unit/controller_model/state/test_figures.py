@@ -102,3 +102,17 @@ def test_a_broker_that_is_gone_is_not_removed_from_an_isr_above_the_controllers_
     history.broker_gone(1)
     fold.follow(history)
     assert fold.cluster_view().pending_writes.counts["isr_removal"] == 1
+
+
+def test_members_that_are_gone_are_counted_exactly_where_the_totals_allow_it() -> None:
+    """Of ISRs that still name what is gone the totals hold sizes: one broker is in all of them, the other in one."""
+    history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 3), 2: (0, 1, 3), 3: (0, 1, 3)})
+    history.broker(3)
+    for partition, third in enumerate((2, 3, 3, 3)):
+        history.state("t", partition, leader=0, isr=[0, 1, third])
+    history.set("/config/topics/t", {"version": 1, "config": {"min.insync.replicas": "2"}})
+    history.broker_gone(1)
+    history.broker_gone(2)
+    fold.follow(history)
+    view = fold.broker_view(0)
+    assert (view.offline_if_lost, view.under_min_isr_if_lost) == (1, 3)

@@ -260,6 +260,17 @@ def test_a_leader_is_written_only_under_a_new_leader_epoch(leader: int, leader_e
     assert standing(fold) == {}
 
 
+def test_a_state_that_is_deleted_is_remembered_no_longer() -> None:
+    """Another one of that name begins anew."""
+    history, fold = begun()
+    history.state("t", 0, leader=1, isr=[1])
+    beat(history, fold)
+    assert standing(fold) == {"leader_epoch": 1}
+    history.topic_gone("t")
+    beat(history, fold)
+    assert standing(fold) == {}
+
+
 def test_only_so_many_states_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are reported, and the count stays bounded."""
     monkeypatch.setattr(foreign_writes, "MAX_LEADER_EPOCHS", 1)
