@@ -11,6 +11,7 @@ tests that were asked for up to the first failure, and ends. So a deletion costs
 This file imports nothing of the project, so that all of the project is imported from the copy it works in.
 """
 
+import functools
 import gc
 import json
 import os
@@ -32,12 +33,15 @@ SURVIVED, KILLED, TIMEOUT, UNFIT = "survived", "killed", "timeout", "unfit"
 _OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "--capture=sys", "-m", "not full")
 _MAPPING_OPTIONS = ("-q", "-p", "no:cacheprovider", "--capture=sys", "-m", "not full")
 
+_Kept = type(functools.cache(len))
+
 
 class Mapper:
     """A plugin that notes what each test covers."""
 
-    def __init__(self, coverage: Any) -> None:
+    def __init__(self, coverage: Any, packages: Sequence[str]) -> None:
         self._coverage = coverage
+        self._roots = {package.partition("/")[0] for package in packages}
         self.seconds: dict[str, float] = {}
         """Of the processor, which a busy machine does not change."""
         self.failed: set[str] = set()
@@ -45,12 +49,21 @@ class Mapper:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Make the test the context of what runs."""
+        self._clear_caches()
         self._coverage.switch_context(item.nodeid)
         began = time.process_time()
         try:
             return (yield)
         finally:
             self.seconds[item.nodeid] = time.process_time() - began
+
+    def _clear_caches(self) -> None:
+        """Let each test compute what functions keep: otherwise only the first one would cover it."""
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in self._roots:
+                for each in vars(module).values():
+                    if isinstance(each, _Kept):
+                        each.cache_clear()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure: such a test shows nothing about a deletion."""
@@ -70,7 +83,7 @@ def run_map(result: Path, packages: Sequence[str], tests: Sequence[str]) -> None
     )
     coverage.set_option("run:relative_files", True)
     coverage.start()
-    mapper = Mapper(coverage)
+    mapper = Mapper(coverage, packages)
     pytest.main([*_MAPPING_OPTIONS, *tests], plugins=[mapper])
     coverage.stop()
     coverage.save()
