@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgspec
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
+from rehearsal import rehearse
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import CannotRehearseError
 from rehearsal.report import ChangedPartition, Race
@@ -280,3 +282,20 @@ def test_a_rehearsal_of_a_kraft_cluster_is_refused_in_one_line_that_names_what_i
     with pytest.raises(CannotRehearseError, match=r"^a KRaft controller .* kcm what-if") as refused:
         rehearsed("kill-broker:2", facts=msgspec.structs.replace(up(1, 2), is_kraft=True))
     assert "\n" not in str(refused.value)
+
+
+def test_a_rehearsal_suspends_full_garbage_collections() -> None:
+    """They take a quarter of a large one, and pause the exporter; after it they are as before."""
+    before = gc.get_threshold()
+    gc.set_threshold(10, 1, 1)
+    gc.freeze()  # a full collection comes when a quarter of all that is old would be new
+    gc.collect()
+    try:
+        with rehearse._without_full_collections():
+            full = gc.get_stats()[2]["collections"]
+            assert len([[each] for each in range(10_000)]) == 10_000
+            assert gc.get_stats()[2]["collections"] == full
+        assert gc.get_threshold() == (10, 1, 1)
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -123,6 +123,15 @@ def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
     assert reading.figure("clusters") == 1
 
 
+def test_a_read_that_changes_no_cluster_renders_none() -> None:
+    """Beats come several times a second."""
+    reading = following()
+    reading.apply(record(cluster_view()))
+    rendered = reading.figure("render_seconds_count")
+    reading.apply(record(beat(1, sent_steady=T0)), event_record(elected(1)))
+    assert reading.figure("render_seconds_count") == rendered > 0
+
+
 def test_records_from_memory_are_shown_without_kafka() -> None:
     """Each turn reads all there is: the figures are as new as the last turn, and no Kafka has to answer."""
     waiting = [[record(cluster_view())], [], [event_record(elected(1)), raw(b"prod/x", b"{")]]
