@@ -22,7 +22,7 @@ from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -225,9 +225,7 @@ class Session:
     def __init__(self, settings: StreamSettings, workspace: Workspace, java: Path) -> None:
         self._output = workspace.spark_output
         os.environ.update(_environment(java, local=is_local(settings)))
-        conf = SparkConf(loadDefaults=False)
         properties = spark_properties(settings, workspace)
-        conf.setAll(list(properties.items()))
         on_interrupt = signal.getsignal(signal.SIGINT)
         with (
             self._output.open("wb") as output,
@@ -237,7 +235,7 @@ class Session:
             kept = {"stdout": output, "stderr": subprocess.STDOUT, "pass_fds": (workspace.lock_fd,)}
             try:
                 self._gateway: Any = launch_gateway(None, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
-                context = SparkContext(gateway=self._gateway, conf=conf)
+                context = SparkContext(gateway=self._gateway)
                 if is_local(settings):
                     _start_worker_early(context)
                 self.spark = SparkSession(context)

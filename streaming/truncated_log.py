@@ -5,6 +5,7 @@ past the offset that it knows, and what is written until then is never folded. S
 continues it compares the two. A log that lost its end counts as another store.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -49,8 +50,6 @@ def folded_to(checkpoint: Path, topic: str) -> dict[int, int]:
         return {}
     lines = max(batches, key=lambda path: int(path.name)).read_bytes().splitlines()
     for line in reversed(lines):
-        try:
+        with suppress(*DECODING_ERRORS, KeyError):
             return msgspec.json.decode(line, type=dict[str, dict[int, int]])[topic]
-        except (*DECODING_ERRORS, KeyError):
-            continue
     return {}

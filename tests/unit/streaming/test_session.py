@@ -125,7 +125,11 @@ def test_a_standalone_master_needs_a_shared_secret(
 
 
 def test_submit_files_have_mode_0600_and_are_removed(tmp_path: Path) -> None:
-    """The arguments name the files and contain no secret; other users may not read the files."""
+    """The arguments name the files and contain no secret; other users may not read the files.
+
+    What a killed fold has left there is replaced.
+    """
+    (tmp_path / "spark.properties").write_text("spark.a=before")
     properties = {"spark.a": "hunter2", "spark.driver.extraJavaOptions": "-Da='b c' -Dd=\"e\\\\f\""}
     with submit_files(properties, tmp_path) as arguments:
         files = {path.name: path for path in tmp_path.iterdir()}
