@@ -78,11 +78,11 @@ class SimulatedCandidacy(Candidacy):
         self._identifier = ""
         self._most_silent_s = 15.0
         self._on_change = lambda: None
-        self._alive_at = self._down_since = world.clock.now / 1000
+        self._led_since = self._down_since = world.clock.now / 1000
         self._connected, self._ended = threading.Event(), threading.Event()
         self._connected.set()
         self._wake: Any = SimpleNamespace(set=self._prove_soon)
-        self._has_turned = self._seemed_still = False
+        self._turned_at, self._seemed_still = None, False
         self._mutex = threading.Lock()
         self._lock = None
         self.connection: Any = SimpleNamespace(lease_s=LEASE_MS / 1000)
@@ -176,7 +176,7 @@ class SimulatedCandidacy(Candidacy):
     def on_first(self) -> None:
         """Note that no candidate is ahead of it."""
         if self.edge is None and not self.ended:
-            self._alive_at = self._world.clock.now / 1000
+            self._led_since = self._world.clock.now / 1000
             self._prove_soon()
 
     def _prove_soon(self) -> None:
@@ -192,7 +192,7 @@ class SimulatedCandidacy(Candidacy):
             return
         stage = self._world.stage
         stage.behind_ms = self._world.clock.now - asked_ms
-        hangs, goes_on = self._stands_still(), self._prove(self.path)
+        hangs, goes_on = self._stands_still(self._led_since), self._prove(self.path)
         stage.behind_ms = 0
         if hangs:
             self._world.hit("a leader's main loop hangs: its session ends")

@@ -127,8 +127,8 @@ class Candidacy:
         # With an ensemble that was restored from a backup, kazoo stays SUSPENDED for ever.
         self._most_silent_s = settings.most_silent_ms / _MS
         self._invalidated_at = 0.0
-        self._alive_at = now_s()
-        self._has_turned = False
+        self._turned_at: float | None = None
+        """When the main loop last turned; None before it has taken its lead."""
         self._seemed_still = False
         self._down_since = now_s()
         self._connected = threading.Event()
@@ -177,8 +177,7 @@ class Candidacy:
 
     def report_alive(self) -> None:
         """Note that the main loop works, so that the lease is proved again."""
-        self._alive_at = now_s()
-        self._has_turned = True
+        self._turned_at = now_s()
 
     def invalidate(self) -> None:
         """Stop publishing until there is a proof newer than now: another watcher may lead."""
@@ -244,25 +243,26 @@ class Candidacy:
 
     def _lead(self, node: str) -> None:
         """Prove that this watcher leads, until the session ends or the main loop stops working."""
-        self._alive_at = now_s()
+        led_since = now_s()
         while not self._ended.is_set() and self._prove(node):
             self._wake.wait(self.connection.lease_s / PROOFS_PER_LEASE)
             self._wake.clear()
-            if self._stands_still():
+            if self._stands_still(led_since):
                 # The main loop cannot do it, and a session that stays keeps all others from the lead.
                 self.close()
                 return
 
-    def _stands_still(self) -> bool:
+    def _stands_still(self, led_since: float) -> bool:
         """Return whether the main loop has not turned for too long, in two rounds.
 
         After a pause of the whole process it has the time of one round to turn first.
         """
         limit_s = max(self.connection.lease_s, LEAST_STANDSTILL_S)
-        if not self._has_turned:
+        alive_at = self._turned_at
+        if alive_at is None:
             # It takes its lead: it reads the topics of a Kafka that may be slow.
-            limit_s = max(limit_s, STANDSTILL_S)
-        silent_s = now_s() - self._alive_at
+            alive_at, limit_s = led_since, max(limit_s, STANDSTILL_S)
+        silent_s = now_s() - alive_at
         seemed_still, self._seemed_still = self._seemed_still, silent_s > limit_s
         if not (seemed_still and self._seemed_still):
             return False
