@@ -110,11 +110,11 @@ class Watcher:
         self._retried_at = now_ms
         """When the tree could be read again after the last refusal."""
         self._heartbeat_at = now_ms
-        self._heartbeat_sent_at = now_ms
         self._denied_named: tuple[str, ...] = ()
         """The denied paths that the newest heartbeat named."""
         self._reconcile_at: int | None = None
-        self._resync_at: int | None = None
+        self._resync_at: int
+        """When a full resync is due that nothing else requested. The end of each resync sets it."""
 
     def commands(self) -> list[Command]:
         """Return the commands in order and forget them."""
@@ -268,7 +268,7 @@ class Watcher:
                 self._on_watches_lost("recursive watches are tried again", now_ms)
                 self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
                 return
-            if self._resync_at is not None and now_ms >= self._resync_at:
+            if now_ms >= self._resync_at:
                 self._request_resync("the last one was long ago")
             elif self._reconcile_at is not None and now_ms >= self._reconcile_at:
                 self._reconcile_at = None
@@ -396,14 +396,14 @@ class Watcher:
 
     def _is_denied_news(self, now_ms: int) -> bool:
         """Return whether to report newly denied paths now: not during a walk, which may meet thousands."""
-        if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_INTERVAL_MS:
+        heartbeat_sent_at = self._heartbeat_at - self._intervals.heartbeat_ms
+        if self.reader.walk is not None or now_ms < heartbeat_sent_at + _DENIED_INTERVAL_MS:
             return False
         named = self.recorder.denied.named
         return named is not self._denied_named and not set(named).issubset(self._denied_named)
 
     def _heartbeat(self, now_ms: int) -> None:
         self._heartbeat_at = now_ms + self._intervals.heartbeat_ms
-        self._heartbeat_sent_at = now_ms
         self._denied_named = self.recorder.denied.named
         if self.generations.generation and not self.muted:
             self._out.add(
