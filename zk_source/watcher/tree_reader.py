@@ -119,8 +119,7 @@ class TreeReader:
                     self.walk.unmet.discard(read)
                 for more in self._arming.subscription.reads_after_change(read, result):
                     if self.dirty.full:
-                        problem = "more changed paths than the memory allows"
-                        break
+                        return "more changed paths than the memory allows"
                     self.dirty.mark(more, round_)
             elif isinstance(sent.walk, TreeWalk):
                 resync = sent.walk.purpose is Purpose.RESYNC

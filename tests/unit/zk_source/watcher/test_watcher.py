@@ -171,6 +171,25 @@ def test_more_changed_paths_than_fit_are_an_overflow(
     assert reasons(play)[-1] == "more notifications than the memory allows"
 
 
+def test_more_new_names_than_fit_are_an_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one-shot watches, one event may show many new names, whose values are read one by one."""
+    play = Play(watches=Watches.ONE_SHOT)
+    fill(play.zk)
+    play.connect()
+    play.deliver_all()
+    names = [f"/brokers/ids/{number}" for number in range(10, 14)]
+    for name in names:
+        play.zk.put(name)
+    monkeypatch.setattr(dirty_paths, "MAX_WAITING", 3)
+    while len(reasons(play)) == 1:
+        assert play.deliver_one() or play.zk.answer_one()
+        play.pass_time(1_000)
+    monkeypatch.undo()
+    play.deliver_all()
+    assert reasons(play)[-1] == "more changed paths than the memory allows"
+    assert play.reader.mzxids == play.expected([*PUBLISHED, *names])
+
+
 def test_the_first_generation_of_an_elected_watcher_is_its_czxid() -> None:
     """Its generation is at least the czxid of its election znode."""
     play = Play()
