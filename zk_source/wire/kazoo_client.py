@@ -42,9 +42,8 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
 
     refusal = "refused the credentials in {setting}: correct them"
     """What happened where `auth_failed`, and what to correct; `setting` names the credentials."""
-    _in_sasl = False
-    _challenged = False
-    """Whether the server has answered with a token."""
+    _challenged: bool | None = None
+    """Whether the server has answered with a token; None outside of SASL."""
 
     last_error = ""
     """Why the last attempt to connect failed; empty if none did."""
@@ -66,17 +65,17 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
             raise
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
-        self._in_sasl, self._challenged = True, False
+        self._challenged = False
         try:
             super()._authenticate_with_sasl(host, timeout)
         except SessionClosedRequireSaslError as error:
             raise AuthFailedError("the server requires SASL") from error
         finally:
-            self._in_sasl = False
+            self._challenged = None
 
     def _read_header(self, timeout: float) -> Any:
         header, buffer, offset = super()._read_header(timeout)
-        if self._in_sasl and not header.err:
+        if self._challenged is not None and not header.err:
             if not buffer.startswith(_NO_TOKEN, offset):
                 self._challenged = True
             elif not self.client.sasl_cli.complete:
