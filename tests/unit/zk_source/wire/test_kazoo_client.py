@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import ssl
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kazoo.exceptions import AuthFailedError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.states import KeeperState
 
 from pipeline.settings import load
 from zk_source.config import WatchSettings
@@ -19,6 +23,7 @@ from zk_source.wire.kazoo_client import (
     Outage,
     make_client,
 )
+from zk_source.wire.tls_advice import NO_CERTIFICATE, REFUSED_CERTIFICATE
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -71,41 +76,102 @@ def test_an_outage_warning_names_duration_cause_and_remedy() -> None:
     )
 
 
-def test_a_client_is_created_from_the_settings() -> None:
-    """Hosts without the chroot, the certificates, and a handler that has seen no failure."""
+@pytest.fixture
+def certificates(tmp_path: Path) -> dict[str, str]:
+    """Settings that name files of certificates, which nobody reads."""
+    files = {name: str(tmp_path / name) for name in ("zk_tls_ca", "zk_tls_cert", "zk_tls_key")}
+    for file in files.values():
+        Path(file).touch()
+    return files
+
+
+def test_a_client_is_created_from_the_settings(
+    certificates: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hosts without the chroot, the certificates, a handler that has seen no failure, and no log of kazoo's."""
+    monkeypatch.setattr(logging.getLogger("zk_source.kazoo"), "disabled", False)
     options: dict[str, Any] = {"zookeeper": "zk1:2181,zk2:2182/kafka", "zk_tls": True}
+    options |= {**certificates, "zk_tls_key_password": "hush"}
     client, connection = make_client(
         load(WatchSettings, **options), Authenticating, most_reconnect_s=1.0
     )
     assert [(host, port) for host, port in client.hosts] == [("zk1", 2181), ("zk2", 2182)]
     assert (client.chroot, client.use_ssl, client.verify_certs) == ("", True, True)
+    secrets = [client.ca, client.certfile, client.keyfile, client.keyfile_password]
+    assert secrets == [*certificates.values(), "hush"]
     assert client._connection is connection
     assert (connection.last_error, connection.tls_advice) == ("", "")
     assert not connection.auth_failed
+    for log in (client.logger, connection.logger):
+        log.error("kcm says this itself")
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("tls", "shown", "advice"),
+    [
+        (False, (), ""),
+        (True, (), NO_CERTIFICATE),
+        (True, ("zk_tls_cert",), NO_CERTIFICATE),
+        (True, ("zk_tls_cert", "zk_tls_key"), REFUSED_CERTIFICATE),
+    ],
+)
+def test_a_failed_connection_says_why_and_which_settings_of_tls_to_correct(
+    monkeypatch: pytest.MonkeyPatch,
+    certificates: dict[str, str],
+    shown: tuple[str, ...],
+    advice: str,
+    *,
+    tls: bool,
+) -> None:
+    """A certificate is shown only with its key. Without TLS there is nothing of TLS to correct."""
+
+    def connect(*_: object) -> None:
+        raise ConnectionDropped("broken") from ssl.SSLError(1, "words")
+
+    monkeypatch.setattr(ConnectionHandler, "_connect", connect)
+    options: dict[str, Any] = {name: certificates[name] for name in shown}
+    settings = load(WatchSettings, zk_tls=tls, **options)
+    _, connection = make_client(settings, Authenticating, most_reconnect_s=1.0)
+    with pytest.raises(ConnectionDropped):
+        connection._connect("zk1", "10.0.0.1", 2181)
+    assert (connection.last_error, connection.tls_advice) == ("zk1:2181: broken", advice)
 
 
 CHALLENGE = b'realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess,qop="auth"'
 NONE = b"\xff\xff\xff\xff"
+SASL_REQUIRED = -124
+"""ZooKeeper's SESSIONCLOSEDREQUIRESASLAUTH."""
+
+
+REFUSED = "refused the credentials in zk_auth: correct them"
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "err", "reason", "told"),
     [
-        ([NONE], "has no SASL, which zk_auth asks for: leave zk_auth empty or use digest, or"),
         (
-            [len(CHALLENGE).to_bytes(4, "big") + CHALLENGE, NONE],
-            "refused the credentials in zk_auth: correct them",
+            [NONE],
+            0,
+            "no further token",
+            "has no SASL, which zk_auth asks for: leave zk_auth empty or use digest, or",
         ),
+        ([len(CHALLENGE).to_bytes(4, "big") + CHALLENGE, NONE], 0, "no further token", REFUSED),
+        ([NONE], SASL_REQUIRED, "the server requires SASL", REFUSED),
     ],
+    ids=["without SASL", "lets in", "requires SASL"],
 )
 def test_a_server_that_answers_no_token_is_not_asked_for_ever(
-    answers: list[bytes], told: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, answers: list[bytes], err: int, reason: str, told: str
 ) -> None:
-    """One without SASL never has one; one that lets failed clients in has a challenge, and then none."""
+    """One without SASL never has one; one that lets failed clients in has a challenge, and then none.
+
+    One that requires SASL may answer with an error of its own. Other answers may look like no token.
+    """
     asked: list[int] = []
 
     def read(_self: Any, _timeout: float) -> Any:
-        return SimpleNamespace(xid=asked[-1], zxid=0, err=0), answers[len(asked) - 1], 0
+        return SimpleNamespace(xid=len(asked), zxid=0, err=err), answers[len(asked) - 1], 0
 
     monkeypatch.setattr(
         ConnectionHandler, "_submit", lambda _self, _request, _timeout, xid: asked.append(xid)
@@ -113,7 +179,11 @@ def test_a_server_that_answers_no_token_is_not_asked_for_ever(
     monkeypatch.setattr(ConnectionHandler, "_read_header", read)
     settings = load(WatchSettings, zk_auth="sasl:kcm:hush")
     _, connection = make_client(settings, Authenticating, most_reconnect_s=1.0)
-    with pytest.raises(AuthFailedError, match="no further token"):
+    assert connection._read_header(1.0)[1] == NONE
+    with pytest.raises(AuthFailedError, match=reason):
         connection._authenticate_with_sasl("zk", 1.0)
+    assert connection._read_header(1.0)[1] == NONE
+    connection.client._session_callback(KeeperState.AUTH_FAILED)  # as kazoo does with that error
+    assert connection.auth_failed
     assert len(asked) == len(answers)
     assert connection.refusal.format(setting="zk_auth").startswith(told)
