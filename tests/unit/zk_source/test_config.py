@@ -55,34 +55,46 @@ def test_a_chroot_behind_each_server_is_refused_with_the_right_form(
     assert load(WatchSettings, zookeeper="zk:1/a,b").chroot == "/a,b", "a comma may be in a path"
 
 
+NO_HOST, NO_PATH = "is not host:port", "must be a path such as /kcm/election"
+NO_AUTH = "must be <scheme>:<user>:<password>"
+NO_TLS, NO_FILE = "these settings need zk_tls as well", "there is no file /nowhere/"
+KAFKAS, NO_ELECTION = "is below Kafka's own znodes", "needs election_path as well"
+NO_ENSEMBLE = "these need election_zookeeper as well"
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("options", "told"),
     [
-        {"zookeeper": "zk"},
-        {"zookeeper": "zk:2181//x"},
-        {"zookeeper": ""},
-        {"zk_auth": "kafka:secret"},
-        {"zk_auth": "digest:kafka"},
-        {"reconciliation_interval_s": -1},
-        {"zk_tls_ca": "/somewhere.pem"},
-        {"zk_tls": True, "zk_tls_ca": "/nowhere/ca.pem"},
-        {"election_path": "kcm"},
-        {"election_path": "/"},
-        {"election_path": "/kcm/"},
-        {"election_path": "/kcm//e"},
-        {"election_path": "/kcm/../e"},
-        {"election_path": "/brokers"},
-        {"election_path": "/brokers/kcm"},
-        {"election_zookeeper": "zk:2181"},
-        {"election_path": "/kcm", "election_zookeeper": "zk"},
-        {"election_path": "/kcm", "election_auth": "digest:a:b"},
-        {"election_path": "/kcm", "election_tls": True},
+        ({"zookeeper": "zk"}, NO_HOST),
+        ({"zookeeper": "zk:2181//x"}, "is not a chroot"),
+        ({"zookeeper": ""}, NO_HOST),
+        ({"zk_auth": "kafka:secret"}, NO_AUTH),
+        ({"zk_auth": "digest:kafka"}, NO_AUTH),
+        ({"reconciliation_interval_s": -1}, "greater than 0"),
+        ({"zk_tls_ca": __file__}, NO_TLS),
+        ({"zk_tls_cert": __file__}, NO_TLS),
+        ({"zk_tls_key": __file__}, NO_TLS),
+        ({"zk_tls": True, "zk_tls_ca": "/nowhere/ca.pem"}, NO_FILE),
+        ({"zk_tls": True, "zk_tls_cert": "/nowhere/cert.pem"}, NO_FILE),
+        ({"zk_tls": True, "zk_tls_key": "/nowhere/key.pem"}, NO_FILE),
+        ({"election_path": "kcm"}, NO_PATH),
+        ({"election_path": "/"}, NO_PATH),
+        ({"election_path": "/kcm/"}, NO_PATH),
+        ({"election_path": "/kcm//e"}, NO_PATH),
+        ({"election_path": "/kcm/../e"}, NO_PATH),
+        ({"election_path": "/brokers"}, KAFKAS),
+        ({"election_path": "/brokers/kcm"}, KAFKAS),
+        ({"election_zookeeper": "zk:2181"}, NO_ELECTION),
+        ({"election_path": "/kcm", "election_zookeeper": "zk"}, NO_HOST),
+        ({"election_path": "/kcm", "election_auth": "digest:a:b"}, NO_ENSEMBLE),
+        ({"election_path": "/kcm", "election_tls": True}, NO_ENSEMBLE),
     ],
 )
-def test_a_bad_value_is_refused_in_one_line(options: dict[str, Any]) -> None:
-    """Each names its setting."""
+def test_a_bad_value_is_refused_in_one_line(options: dict[str, Any], told: str) -> None:
+    """Each for its own reason."""
     with pytest.raises(UsageError) as refused:
         load(WatchSettings, **options)
+    assert told in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -112,6 +124,9 @@ def test_the_election_is_held_in_the_watched_ensemble_or_in_another() -> None:
     assert there.auth_data() is None
     other: dict[str, Any] = {"election_zookeeper": "b:2", "election_auth": "digest:e:f"}
     assert load(WatchSettings, **watched, **other).for_election().auth_data() == [("digest", "e:f")]
+    over_tls: dict[str, Any] = {"election_tls": True, "zk_tls_ca": __file__}
+    settings = load(WatchSettings, **watched, **other, **over_tls)
+    assert (settings.zk_tls, settings.for_election().zk_tls) == (False, True)
 
 
 def test_kerberos_settings_reach_the_sasl_library(monkeypatch: pytest.MonkeyPatch) -> None:
