@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -58,9 +59,11 @@ def test_figures_disappear_with_the_session(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(server_health, "ask_server", lambda *_: FIGURES)
     registry, server = CollectorRegistry(), SERVER
     with watched_health(lambda: server, ServerMetrics(registry, "prod")):
+        (thread,) = [each for each in threading.enumerate() if each.name == "server-health"]
         for server in (SERVER, "", SERVER):
             wait_until(lambda: bool(_shown(registry)) is bool(server), deadline_s=10)  # noqa: B023
     assert _shown(registry) == "", "nor are they known after the watcher's term"
+    assert not thread.is_alive(), "and nobody is asked any more"
 
 
 def test_check_raises_the_error_that_ended_the_polling_thread(
