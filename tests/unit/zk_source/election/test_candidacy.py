@@ -350,6 +350,8 @@ def test_a_main_loop_that_hangs_ends_the_session(
     hanging.connection.lease_s = lease_s
 
     def wait() -> None:
+        assert not wake.is_set(), "what woke it once does not wake it again"
+        wake.set()
         now[0] += 1.0
         if turns and now[0] <= 110.0:
             hanging.report_alive()

@@ -142,13 +142,13 @@ def test_a_probe_that_fails_is_tried_again_after_the_pause() -> None:
     assert reasons(play) == ["start"]
 
 
-def test_events_and_reconciliations_are_counted(play: Play) -> None:
-    """Each event and each finished reconciliation adds one."""
-    events = play.watcher.events
+def test_events_reads_and_reconciliations_are_counted(play: Play) -> None:
+    """Each event, each read and each finished reconciliation adds one."""
+    events, reads = play.watcher.events, play.watcher.reader.reads
     for _ in range(3):
         play.zk.put(STATE, b"news")
         play.deliver_all()
-    assert play.watcher.events == events + 3
+    assert (play.watcher.events, play.watcher.reader.reads) == (events + 3, reads + 3)
     for number in (1, 2):
         play.pass_time(300_000)
         play.deliver_all()
