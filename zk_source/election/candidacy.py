@@ -250,7 +250,6 @@ class Candidacy:
             if self._stands_still(led_since):
                 # The main loop cannot do it, and a session that stays keeps all others from the lead.
                 self.close()
-                return
 
     def _stands_still(self, led_since: float) -> bool:
         """Return whether the main loop has not turned for too long, in two rounds.
