@@ -113,7 +113,7 @@ class Watcher:
         self._denied_named: tuple[str, ...] = ()
         """The denied paths that the newest heartbeat named."""
         self._reconcile_at: int | None = None
-        self._resync_at: int
+        self._resync_at = now_ms
         """When a full resync is due that nothing else requested. The end of each resync sets it."""
 
     def commands(self) -> list[Command]:

@@ -129,7 +129,8 @@ def test_a_read_that_changes_no_cluster_renders_none() -> None:
     reading.apply(record(cluster_view()))
     rendered = reading.figure("render_seconds_count")
     reading.apply(record(beat(1, sent_steady=T0)), event_record(elected(1)))
-    assert reading.figure("render_seconds_count") == rendered > 0
+    assert rendered
+    assert reading.figure("render_seconds_count") == rendered
 
 
 def test_records_from_memory_are_shown_without_kafka() -> None:
