@@ -116,7 +116,7 @@ def check_cluster(settings: WatchSettings, within_s: float) -> ClusterFindings:
                 return _Reader(client, settings).read()
         except (KazooTimeoutError, KazooException) as error:
             why = " ".join(str(error).split()) or type(error).__name__
-            refused = isinstance(error, AuthFailedError)
+            refused = connection.auth_failed or isinstance(error, AuthFailedError)
         todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
         if refused:
             why, _, todo = connection.refusal.format(setting="zk_auth").partition(": ")

@@ -44,6 +44,8 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
     """What happened where `auth_failed`, and what to correct; `setting` names the credentials."""
     _challenged: bool | None = None
     """Whether the server has answered with a token; None outside of SASL."""
+    _sasl_failed = False
+    """It stays: kazoo's state is AUTH_FAILED for a moment only, and CLOSED once its thread has ended."""
 
     last_error = ""
     """Why the last attempt to connect failed; empty if none did."""
@@ -53,7 +55,7 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
     @property
     def auth_failed(self) -> bool:
         """ZooKeeper refused the credentials."""
-        return bool(self.client.client_state == KeeperState.AUTH_FAILED)
+        return self._sasl_failed or bool(self.client.client_state == KeeperState.AUTH_FAILED)
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         try:
@@ -68,8 +70,9 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
         self._challenged = False
         try:
             super()._authenticate_with_sasl(host, timeout)
-        except SessionClosedRequireSaslError as error:
-            raise AuthFailedError("the server requires SASL") from error
+        except (AuthFailedError, SessionClosedRequireSaslError) as error:
+            self._sasl_failed = True
+            raise AuthFailedError(str(error) or "the server requires SASL") from error
         finally:
             self._challenged = None
 

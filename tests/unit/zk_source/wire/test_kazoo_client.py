@@ -183,7 +183,8 @@ def test_a_server_that_answers_no_token_is_not_asked_for_ever(
     with pytest.raises(AuthFailedError, match=reason):
         connection._authenticate_with_sasl("zk", 1.0)
     assert connection._read_header(1.0)[1] == NONE
-    connection.client._session_callback(KeeperState.AUTH_FAILED)  # as kazoo does with that error
-    assert connection.auth_failed
+    for state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):  # as kazoo does with that error
+        connection.client._session_callback(state)
+        assert connection.auth_failed
     assert len(asked) == len(answers)
     assert connection.refusal.format(setting="zk_auth").startswith(told)
