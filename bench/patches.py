@@ -33,7 +33,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from bench import machine
 from bench.brokers import Line
 from bench.load import LogLoad, LogWriter, messages
-from kcm.servers.class_archive import find_class_archive
+from kcm.servers.class_archive import SPARK_CLASSES, find_class_archive
 from kcm.servers.jars import Jars, ensure_jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import free_port
@@ -269,7 +269,7 @@ class Fold:
             "KCM_CHECKPOINT_DIR": os.fspath(folder / name),
             "KCM_CONNECTOR_JARS": ",".join(map(os.fspath, jars.connector)),
             "KCM_CLASS_ARCHIVE": os.fspath(
-                find_class_archive(jars.connector, find_java(os.environ)) or ""
+                find_class_archive(SPARK_CLASSES, jars.connector, find_java(os.environ)) or ""
             ),
             "KCM_STREAM_METRICS_PORT": str(self._port),
         }

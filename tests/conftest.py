@@ -16,7 +16,7 @@ import pytest
 import structlog
 from kazoo.client import KazooClient
 
-from kcm.servers.class_archive import ensure_class_archive
+from kcm.servers.class_archive import KAFKA_CLASSES, SPARK_CLASSES, ensure_class_archive
 from kcm.servers.jars import Jars, ensure_jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.supervisor import Supervisor
@@ -133,9 +133,11 @@ def _logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def jars() -> Jars:
-    """All jars, downloaded at the first run on a machine, and what lets Spark start sooner."""
+    """All jars, downloaded at the first run on a machine, and what lets Spark and Kafka start sooner."""
     had = ensure_jars()
-    ensure_class_archive(had.connector, find_java(os.environ))
+    java = find_java(os.environ)
+    ensure_class_archive(SPARK_CLASSES, had.connector, java)
+    ensure_class_archive(KAFKA_CLASSES, had.broker, java)
     return had
 
 

@@ -5,8 +5,8 @@ tests started descends from this process, also after its parents have ended: on 
 (a "child subreaper"). When pytest has ended, however that came, everything that is left is ended. The
 same happens on SIGTERM, and when `make` is killed. A second Ctrl-C kills everything at once.
 
-The last line says how long it took, and how much of that was set-up: packages, jars and Spark's class
-archive, which later runs find in place.
+The last line says how long it took, and how much of that was set-up: packages, jars and class
+archives, which later runs find in place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from kcm.servers.class_archive import ensure_class_archive
+from kcm.servers.class_archive import KAFKA_CLASSES, SPARK_CLASSES, ensure_class_archive
 from kcm.servers.guard import (
     ON_LINUX,
     PR_SET_CHILD_SUBREAPER,
@@ -161,9 +161,11 @@ def _test(given: list[str], *, whole: bool) -> tuple[int, str]:
 
 
 def _prepare() -> None:
-    """Download the jars and helm, and make Spark's class archive, unless they are there."""
+    """Download the jars and helm, and make the class archives, unless they are there."""
     try:
-        ensure_class_archive(ensure_jars().connector, find_java(os.environ))
+        jars, java = ensure_jars(), find_java(os.environ)
+        ensure_class_archive(SPARK_CLASSES, jars.connector, java)
+        ensure_class_archive(KAFKA_CLASSES, jars.broker, java)
     except EnvironmentProblemError as error:
         _say(f"{error}: tests on real servers will fail")
     try:

@@ -6,6 +6,7 @@ every step, or the exit code reports it. All processes end in any case. The data
 after a failure: then the logs stay and the last line says where.
 """
 
+import os
 import shutil
 import signal
 import sys
@@ -24,8 +25,10 @@ from kcm.demo.run import CLUSTER_NAME, DemoRun, Progress
 from kcm.demo.screen import PlainScreen, ending, live_screen, outcome_table
 from kcm.demo.steps import ZOOKEEPER
 from kcm.demo.story import Story
+from kcm.servers.class_archive import KAFKA_CLASSES, ensure_class_archive
 from kcm.servers.jars import ensure_jars
 from kcm.servers.supervisor import Supervisor
+from pipeline.java import find_java
 from pipeline.runtime import KcmError
 
 EXIT_FAILED = 1
@@ -71,6 +74,7 @@ def _run(
 ) -> int:
     """Start everything, run the steps, print the table; return the exit code."""
     jars = ensure_jars()
+    ensure_class_archive(KAFKA_CLASSES, jars.broker, find_java(os.environ))
     progress = Progress.of(story)
     with ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))

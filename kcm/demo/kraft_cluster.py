@@ -1,5 +1,6 @@
 """The KRaft cluster of the demo: three controllers, three brokers that are none, and their load."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,12 +16,14 @@ from kcm.demo.kraft_truth import QuorumTruth
 from kcm.demo.monitor import REPLICA_LAGS
 from kcm.demo.truth import KafkaTruth
 from kcm.run.exporter_client import Scrape
+from kcm.servers.class_archive import KAFKA_CLASSES, ensure_class_archive
 from kcm.servers.jars import KAFKA_4, Jars, ensure_set
 from kcm.servers.kafka import Broker
 from kcm.servers.kraft_cluster import KraftCluster
 from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
 from pipeline.clock import clock_ms
+from pipeline.java import find_java
 
 CONTROLLER_IDS = (3001, 3002, 3003)
 HEARTBEAT_S = 2  # DescribeQuorum is asked with each, and what it says is compared after each step
@@ -36,6 +39,7 @@ class KraftStoryCluster(WatchedCluster):
     def __init__(self, supervisor: Supervisor, data_dir: Path) -> None:
         """Describe it; the jars of its release are downloaded if they are missing."""
         jars = Jars(connector=[], broker=ensure_set(KAFKA_4)["broker"])
+        ensure_class_archive(KAFKA_CLASSES, jars.broker, find_java(os.environ))
         self.servers = KraftCluster(
             supervisor,
             jars,

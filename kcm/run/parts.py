@@ -13,7 +13,7 @@ from kcm.cli.parts import (
     run_part,
     watch_part,
 )
-from kcm.servers.class_archive import find_class_archive
+from kcm.servers.class_archive import SPARK_CLASSES, find_class_archive
 from kcm.servers.jars import ensure_jars
 from pipeline.java import use_java
 from streaming.config import StreamSettings
@@ -63,5 +63,5 @@ def with_connector_jars(settings: StreamSettings) -> StreamSettings:
     """Return the settings with the connector's jars, downloaded if none were given, and their class archive."""
     java = use_java(settings.java_home)
     jars = settings.connector_jars or tuple(ensure_jars().connector)
-    archive = settings.class_archive or find_class_archive(jars, java)
+    archive = settings.class_archive or find_class_archive(SPARK_CLASSES, jars, java)
     return settings.model_copy(update={"connector_jars": jars, "class_archive": archive})

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from controller_model.kafka.ids import join_host_port
 from kcm.queries.http_config import OPTION
 from kcm.run.exporter_client import ClusterSeen, read_cluster
-from kcm.servers.class_archive import find_class_archive
+from kcm.servers.class_archive import SPARK_CLASSES, find_class_archive
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import HOST, free_port, require_free
@@ -81,7 +81,7 @@ class Pipeline:
         self.bootstrap_servers = bootstrap_servers
         self._http_config = http_config
         self._supervisor = supervisor
-        archive = find_class_archive(jars.connector, find_java(os.environ))
+        archive = find_class_archive(SPARK_CLASSES, jars.connector, find_java(os.environ))
         self._options = {
             "checkpoint_dir": str(data_dir / "checkpoint"),
             "connector_jars": ",".join(str(jar) for jar in jars.connector),

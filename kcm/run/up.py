@@ -33,7 +33,7 @@ from kcm.queries.options import HttpConfigFile
 from kcm.run.exporter_client import ClusterSeen
 from kcm.run.pipeline_processes import Pipeline
 from kcm.run.process_restarter import ProcessRestarter
-from kcm.servers.class_archive import ensure_class_archive
+from kcm.servers.class_archive import KAFKA_CLASSES, SPARK_CLASSES, ensure_class_archive
 from kcm.servers.jars import ensure_jars
 from kcm.servers.supervisor import Supervisor
 from pipeline.java import use_java
@@ -102,7 +102,9 @@ def up(
         java = use_java(settings.stream.java_home)
         with locked(data or default_folder(settings.watch.cluster)) as folder:
             jars = ensure_jars()
-            ensure_class_archive(jars.connector, java)
+            ensure_class_archive(SPARK_CLASSES, jars.connector, java)
+            if own_servers(settings) is None:
+                ensure_class_archive(KAFKA_CLASSES, jars.broker, java)
             with Supervisor(folder) as supervisor:
                 pipeline = Pipeline(
                     supervisor=supervisor,

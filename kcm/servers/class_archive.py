@@ -1,9 +1,9 @@
-"""Make and find the class archive of Spark's JVM: its loaded classes in a file that it maps into memory.
+"""Make and find the class archives of Spark's JVM and of Kafka's: loaded classes in a file that a JVM maps into memory.
 
-With the archive the JVM starts in half the time, for half the processor time; for so long a fold
-that was killed is missing. It is made once for each Java and each set of jars, by a JVM that starts
-as the fold's does, runs a query and ends (JEP 350). Java itself checks whether an archive fits, and
-starts without one that does not.
+With its archive a JVM starts in half the time, for half the processor time; for so long a fold or a
+broker that was killed is missing. One is made once for each Java and each set of jars, by a JVM that
+starts as the fold's does, runs a query and ends, or by a broker that starts and stops (JEP 350). Java
+itself checks whether an archive fits, and starts without one that does not.
 """
 
 import hashlib
@@ -12,11 +12,10 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -26,62 +25,80 @@ from kcm.servers.supervisor import Supervisor
 from pipeline.java import Java
 
 DEADLINE_S = 180.0
-"""How long making one may take; it takes half a minute."""
+"""How long making one may take; Spark's takes half a minute."""
 
-KEPT = 2
-"""How many of the newest archives are kept: each has 150 MB, and each release and each Java has its own."""
+
+class Archived(NamedTuple):
+    """A kind of JVM that has archives."""
+
+    name: str
+    """The one that `kcm.servers.archive_training` knows it by."""
+    folder: Path
+    """In the cache."""
+    kept: int
+    """How many of the newest archives are kept: each release and each Java has its own."""
+    mib: int
+    """The size of one."""
+    announced: str
+
+
+SPARK_CLASSES = Archived(
+    "spark", Path("class-archives"), 2, 150, "Spark's classes, once (half a minute)"
+)
+KAFKA_CLASSES = Archived(
+    "kafka", Path("class-archives", "kafka"), 4, 45, "Kafka's classes, once (ten seconds)"
+)
+"""Brokers in both modes and controllers: one that is a broker and a controller loads what they have in common."""
+
+TRAINING = "kcm.servers.archive_training"
+"""The module that runs what an archive is made of."""
 
 _POLL_S = 0.1
 
-_BATCHES = 3
-"""Batches of the query: nothing new is loaded from the second one on."""
 
-
-def find_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
+def find_class_archive(of: Archived, jars: Sequence[Path], java: Java) -> Path | None:
     """Return the archive for these jars and this Java; None where there is none. Makes nothing."""
-    path = archive_path(connector, java)
+    path = archive_path(of, jars, java)
     return path if path.is_file() and path.stat().st_size else None
 
 
-def ensure_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
+def ensure_class_archive(of: Archived, jars: Sequence[Path], java: Java) -> Path | None:
     """Return the archive for these jars and this Java; make it first if there is none.
 
-    None where this Java cannot make one; the next call does not try again.
+    `java` is what `find_java` finds here. None where it cannot make one; the next call does not try again.
     """
-    path = archive_path(connector, java)
+    path = archive_path(of, jars, java)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(path.with_suffix(".lock")):
             if not path.is_file():
-                Console(stderr=True).print(
-                    "preparing Spark's classes, once (half a minute)", highlight=False
-                )
-                _make_archive(path, connector, java)
+                Console(stderr=True).print(f"preparing {of.announced}", highlight=False)
+                _make_archive(of, path, jars, java)
                 made = path.parent.glob("*.jsa")
-                for old in sorted(made, key=lambda each: each.stat().st_mtime)[:-KEPT]:
+                for old in sorted(made, key=lambda each: each.stat().st_mtime)[: -of.kept]:
                     old.unlink(missing_ok=True)  # a JVM that has mapped it keeps it
     except OSError:
-        return None  # disk full, or a folder without write permission: Spark starts without it
-    return find_class_archive(connector, java)
+        return None  # disk full, or a folder without write permission: the JVM starts without it
+    return find_class_archive(of, jars, java)
 
 
-def archive_path(connector: Sequence[Path], java: Java) -> Path:
+def archive_path(of: Archived, jars: Sequence[Path], java: Java) -> Path:
     """Return the path in the cache of the archive for these jars and this Java."""
-    spark = importlib.util.find_spec("pyspark")
+    spark = importlib.util.find_spec("pyspark") if of == SPARK_CLASSES else None
     fits = [os.fspath(java.path.resolve()), java.version, str(spark and spark.origin)]
-    key = "\n".join([*fits, *map(os.fspath, connector)])
+    key = "\n".join([*fits, *map(os.fspath, jars)])
     name = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
-    return default_cache() / "class-archives" / name
+    return default_cache() / of.folder / name
 
 
-def _make_archive(path: Path, connector: Sequence[Path], java: Java) -> None:
+def _make_archive(of: Archived, path: Path, jars: Sequence[Path], java: Java) -> None:
     """Make an archive, or an empty file where that fails; the file gets its name only when it is complete."""
     for left in path.parent.glob(f"{path.stem}.part-*"):
         shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is held here
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}.part-", dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command: list[str | Path] = [sys.executable, "-m", __name__, made, java.path, *connector]
-        if not _run_guarded(command, Path(folder)):
+        command: list[str | Path] = [sys.executable, "-m", TRAINING, of.name, made]
+        if not _run_guarded([*command, java.path, *jars], Path(folder)):
             made.unlink(missing_ok=True)
         made.touch()
         made.rename(path)
@@ -96,38 +113,3 @@ def _run_guarded(command: Sequence[str | Path], folder: Path) -> bool:
         while training.running and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         return training.exit_code == 0
-
-
-def _train(made: Path, java: Path, connector: Sequence[Path]) -> None:
-    """Start Spark as the fold does, run a query with state, and make the JVM write its classes at its end."""
-    from pipeline.settings import load  # noqa: PLC0415  # Spark takes a second to import
-    from streaming.config import StreamSettings  # noqa: PLC0415
-    from streaming.session import Session  # noqa: PLC0415
-    from streaming.workspace import Workspace  # noqa: PLC0415
-
-    settings = load(
-        StreamSettings,
-        connector_jars=tuple(connector),
-        spark_conf={"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={made}"},
-    )
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with Workspace(made.parent / "checkpoint", stop=threading.Event()) as workspace:
-        session = Session(settings, workspace, java)
-        try:
-            _query(session.spark, workspace.root)
-        finally:
-            session.close(jvm_deadline_s=DEADLINE_S)
-
-
-def _query(spark: Any, folder: Path) -> None:
-    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    counts = rows.selectExpr("value % 3 AS key").groupBy("key").count()
-    writer = counts.writeStream.outputMode("update").format("noop")
-    query = writer.option("checkpointLocation", os.fspath(folder / "query")).start()
-    while query.isActive and (query.lastProgress or {}).get("batchId", 0) < _BATCHES:
-        time.sleep(_POLL_S)
-    query.stop()
-
-
-if __name__ == "__main__":
-    _train(Path(sys.argv[1]), Path(sys.argv[2]), [Path(each) for each in sys.argv[3:]])

@@ -102,6 +102,7 @@ class Node(Server):
             {**FRUGAL, "log.dirs": str(self.log_dir), **self.config(), **self.properties},
             classpath=self._jars.broker,
             heap_mib=self.heap_mib,
+            options=self.jvm_options,
         )
 
     def known_leader(self) -> Leader | None:

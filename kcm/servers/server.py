@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kcm.servers.class_archive import KAFKA_CLASSES, find_class_archive
 from kcm.servers.ports import free_port, require_free
 from kcm.servers.process import READY_DEADLINE_S, Process
 from kcm.servers.supervisor import Supervisor
@@ -54,6 +55,8 @@ class Server(Process, ABC):
         """The ports on which it listens."""
         self.heap_mib = HEAP_MIB
         """The heap of its JVM in MiB, from the next start on. A broker of 10,000 replicas needs 1,024."""
+        self.jvm_options: Sequence[str] = ()
+        """More options of its JVM, from the next start on."""
 
     @abstractmethod
     def prepare(self) -> list[str]:
@@ -86,14 +89,17 @@ def jvm_command(
 ) -> list[str]:
     """Write a server's properties file; return the command line of a JVM that reads it.
 
-    Raises EnvironmentProblemError without a Java that is new enough.
+    It maps the class archive of these jars, where one was made. Raises EnvironmentProblemError without a Java that is new enough.
     """
     config_path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+    java = find_java(os.environ)
+    archive = find_class_archive(KAFKA_CLASSES, classpath, java)
     return [
-        os.fspath(find_java(os.environ).path),
+        os.fspath(java.path),
         f"-Xmx{heap_mib}m",
         f"-Xmn{heap_mib // 8}m",
         *JVM_OPTIONS,
+        *(() if archive is None else (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off")),
         *options,
         "-cp",
         os.pathsep.join(os.fspath(jar) for jar in classpath),

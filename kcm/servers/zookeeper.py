@@ -74,7 +74,7 @@ class ZooKeeper(Server):
             {**CONFIG, **own, **self._properties},
             classpath=self._classpath,
             heap_mib=self.heap_mib,
-            options=JVM_OPTIONS,
+            options=(*JVM_OPTIONS, *self.jvm_options),
         )
 
     def seen(self) -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from kcm.servers.class_archive import KAFKA_CLASSES, ensure_class_archive
 from kcm.servers.jars import Jars, ensure_set
+from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError
 from tests.support.releases import Release
 
@@ -15,8 +18,10 @@ NOT_TO_BE_HAD = ("no network reaches", "the repository does not have it")
 
 
 def nodes_jars(release: Release) -> Jars:
-    """Return a release's jars as nodes of Kafka take them, or skip the test as `jars_of` does."""
-    return Jars(connector=[], broker=jars_of(release))
+    """Return a release's jars as nodes of Kafka take them, with their class archive, or skip the test as `jars_of` does."""
+    jars = Jars(connector=[], broker=jars_of(release))
+    ensure_class_archive(KAFKA_CLASSES, jars.broker, find_java(os.environ))
+    return jars
 
 
 def jars_of(release: Release) -> list[Path]:

@@ -30,7 +30,7 @@ from exporter.live.page_answers import _KEPT_S, MAKE_INTERVAL_S
 from exporter.partitions import partition_pages, worst_topics
 from kcm.run import look_topics
 from kcm.run.health_watch import SILENT_S
-from kcm.servers import class_archive
+from kcm.servers.class_archive import KAFKA_CLASSES, SPARK_CLASSES
 from kraft_source.observer import observer
 from kraft_source.service import quorum_sampler
 from kraft_source.wire import connection, messages
@@ -427,9 +427,9 @@ LIMITS: dict[str, list[Limit]] = {
     ],
     "Disk": [
         Limit(
-            "archives of Spark's classes in the cache",
-            f"{class_archive.KEPT}, of 150 MB",
-            "the oldest goes; Spark starts without one where none fits, or none can be made",
+            "class archives in the cache",
+            f"Spark's: {SPARK_CLASSES.kept}, of {SPARK_CLASSES.mib} MB; Kafka's: {KAFKA_CLASSES.kept}, of {KAFKA_CLASSES.mib} MB",
+            "the oldest goes; Spark and Kafka start without one where none fits, or none can be made",
             f"{_UNIT}kcm/servers/test_class_archive.py::test_only_the_newest_archives_are_kept",
         ),
     ],

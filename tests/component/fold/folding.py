@@ -18,7 +18,7 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.views import ClusterView, Deleted, FoldView, WatcherBeat, decode_view
-from kcm.servers.class_archive import find_class_archive
+from kcm.servers.class_archive import SPARK_CLASSES, find_class_archive
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import free_port
@@ -142,7 +142,7 @@ class Stream:
             "KCM_CHECKPOINT_DIR": os.fspath(self.checkpoint_dir),
             "KCM_CONNECTOR_JARS": ",".join(os.fspath(jar) for jar in self._jars.connector),
             "KCM_CLASS_ARCHIVE": os.fspath(
-                find_class_archive(self._jars.connector, find_java(os.environ)) or ""
+                find_class_archive(SPARK_CLASSES, self._jars.connector, find_java(os.environ)) or ""
             ),
             "KCM_STREAM_METRICS_PORT": str(self.metrics_port),
             "KCM_TOPIC_CHECK_INTERVAL_S": "0.5",

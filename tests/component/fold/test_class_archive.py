@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.servers.class_archive import find_class_archive
+from kcm.servers.class_archive import SPARK_CLASSES, find_class_archive
 from kcm.servers.jars import Jars
 from pipeline.java import find_java
 from pipeline.settings import load
@@ -43,7 +43,7 @@ def spark_classes(folder: Path, jars: Jars, archive: Path) -> list[str]:
 @pytest.mark.full
 def test_spark_starts_from_an_archive_that_fits(jars: Jars, tmp_path: Path) -> None:
     """Nearly all classes of Spark come from the archive, once it was made."""
-    archive = find_class_archive(jars.connector, find_java(os.environ))
+    archive = find_class_archive(SPARK_CLASSES, jars.connector, find_java(os.environ))
     assert archive is not None, "this Java made none"
     loaded = spark_classes(tmp_path, jars, archive)
     assert len(loaded) > 1_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcm.run.parts import with_connector_jars
-from kcm.servers.class_archive import archive_path
+from kcm.servers.class_archive import SPARK_CLASSES, archive_path
 from kcm.servers.jars import OURS
 from pipeline.java import find_java
 from pipeline.settings import load
@@ -29,7 +29,7 @@ def test_an_archive_that_was_made_for_the_jars_is_used(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     jars = (Path("/a.jar"), Path("/b.jar"))
     settings = load(StreamSettings, checkpoint_dir="/c", connector_jars=jars)
-    made = archive_path(jars, find_java(os.environ))
+    made = archive_path(SPARK_CLASSES, jars, find_java(os.environ))
     made.parent.mkdir(parents=True)
     made.write_bytes(b"classes")
     assert with_connector_jars(settings).class_archive == made
