@@ -19,13 +19,14 @@ from tests.support.releases import (
 )
 from tools.docs.markdown import code, page, plain, table
 
-ABOUT = """Each row is a run of `make test-all` on real servers of that release. A release that the package repository does not serve is skipped there, with
-the reason."""
+ABOUT = """Each row is a run on real servers of that release: `make test-all` does it, but for the releases of Kafka between the oldest and the newest on
+ZooKeeper and for the older protocol on 3.9, whose runs are recorded. A release that the package repository does not serve is skipped there, with the reason."""
 
 KAFKA = f"""## Kafka
 
 Three brokers and a ZooKeeper of the release run a script. Then ZooKeeper's own transaction log is held, write by write and zxid by zxid, against what the model of
-Kafka's controller writes for the same script, and what the monitor shows of both, field by field, at each moment at which the cluster rests. The differences in
+Kafka's controller writes for the same script, and what the monitor shows of both, field by field, at each moment at which the cluster rests. Each run's
+log is kept in `tests/recorded`, and `make test` compares all of them again; `python -m tests.component.comparison.scripts` records them anew. The differences in
 the last column are all that was found: they are settings of the model, and the monitor reads either form.
 
 On the older releases the script is {len(RELEASE_STORY)} operations: {{kinds}}. Anything else is compared on 3.9 alone."""

@@ -1,7 +1,7 @@
 """Real Kafka, 3.9 and older, and the simulator play the same scripts, and write the same znodes.
 
-Each run makes a new recording; `python -m tests.component.comparison.scripts` puts it among those that the
-unit tests use.
+Each run makes a new recording of the newest release and of the oldest. Those of all plays are kept: unit tests compare
+them with the simulator, and `python -m tests.component.comparison.scripts` makes them again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from kcm.servers.supervisor import Supervisor
 from tests.component.comparison.scripts import PLAYS, SHORT, Play
 from tests.support.agreement import agree
 from tests.support.recordings import Recording
+from tests.support.releases import OLDER_KAFKAS
 
-ALL = [SHORT, *(pytest.param(play, marks=pytest.mark.full) for play in PLAYS)]
+NEWEST, OLDEST = PLAYS[0], next(play for play in PLAYS if play.kafka == OLDER_KAFKAS[0])
+RUN = [SHORT, *(pytest.param(play, marks=pytest.mark.full) for play in (NEWEST, OLDEST))]
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def record(supervisor: Supervisor, jars: Jars, tmp_path: Path) -> Callable[[Play
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("play", ALL, ids=lambda play: play.name)
+@pytest.mark.parametrize("play", RUN, ids=lambda play: play.name)
 def test_real_kafka_writes_what_the_simulator_writes(
     play: Play, record: Callable[[Play], Recording]
 ) -> None:

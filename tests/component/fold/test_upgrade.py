@@ -1,4 +1,4 @@
-"""An upgrade from the first release: its watcher, fold and exporter beside ours, replaced in each order.
+"""An upgrade from the first release: its watcher, fold and exporter beside ours, replaced one after the other.
 
 The old parts are the release's wheel (`tests.support.released`), all of them processes on a real
 ZooKeeper and a real Kafka. While a part is down the cluster goes on, and after each replacement the
@@ -14,7 +14,6 @@ import json
 import urllib.request
 import uuid
 from collections.abc import Collection, Iterator
-from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +36,8 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 CLUSTER = "upgraded"
 ADVISED = ("exporter", "stream", "watcher")
 """The order of docs/storage.md."""
-ORDERS = [pytest.param(order, id=" ".join(order)) for order in permutations(ADVISED)]
+ORDERS = [(*ADVISED[first:], *ADVISED[:first]) for first in range(len(ADVISED))]
+"""Each mix of old and new parts comes about in one of them."""
 OURS = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
 """The variables with which a process runs this code, not that of a release."""
 MAX_EVENTS = 1000
@@ -237,7 +237,7 @@ def upgraded(
         yield upgraded
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", ORDERS, ids=" ".join)
 def test_the_parts_are_replaced_one_after_the_other(
     upgraded: Upgraded, release: Release, order: tuple[str, ...]
 ) -> None:
