@@ -17,7 +17,7 @@ from tests.simulation.electing import is_electing
 from tests.simulation.planted import CAUGHT_BY, PLANTED
 from tests.simulation.play import LEAST_CHANGES, LEAST_FAULTS, Outcome, play
 
-SEEDS = 300
+SEEDS = 150
 SHARE = 10
 """The seeds run in shares, so that none comes near a test's limit of time. The first share also runs for each
 mutant of the watcher, whose decisions the unit tests leave to it (pyproject.toml)."""
