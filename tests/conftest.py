@@ -38,9 +38,11 @@ _GROUPS = {
     "pipeline": {"supervisor", "jars"},
     "world": {"world"},
     "kraft": {"kraft_board"},
+    "quorums": set(),
     "watcher": set(),
-    "faults": {"faults"},
     "comparison": {"record"},
+    "chart": set(),
+    "faults": {"faults"},
     "browser": {"browser"},
     "release": {"built"},
 }
@@ -51,8 +53,14 @@ side, and whichever process is done first takes the next. Tests of no group only
 what time is left.
 """
 
-_WITHOUT_SPARK = {"examples", "servers", "watcher"}
-"""Folders whose tests need ZooKeeper and Kafka only: the group `watcher` has a pair of its own for them."""
+_OF_FOLDERS = {
+    "kraft": "quorums",
+    "chart": "chart",
+    "examples": "watcher",
+    "servers": "watcher",
+    "watcher": "watcher",
+}
+"""Folders whose tests would be in the group `pipeline`, and the group that they make: all in one would be the last to end, by far."""
 
 _LAST = {"drill"}
 """Fixtures that leave shared servers other than they were: tests with them end their group."""
@@ -107,7 +115,7 @@ def _group(item: pytest.Item) -> str:
     """Return the group of a test; empty for one that starts no shared server."""
     asked = _asked(item)
     group = next((name for name in reversed(_GROUPS) if asked & _GROUPS[name]), "")
-    return "watcher" if group == "pipeline" and item.path.parent.name in _WITHOUT_SPARK else group
+    return _OF_FOLDERS.get(item.path.parent.name, group) if group == "pipeline" else group
 
 
 def _asked(item: pytest.Item) -> set[str]:
