@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ from pipeline.java import find_java
 
 MAPPED = "source: shared objects file (top)"
 """What Java notes of a class that comes from our archive, and not from its own."""
+
+
+@pytest.fixture
+def own_supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    """A supervisor of this test's own: that of the session may have a broker of the same name."""
+    with Supervisor(tmp_path / "stack", kill_on_exit=True) as supervisor:
+        yield supervisor
 
 
 def kafkas_classes(broker: KraftBroker | ZooKeeperModeBroker, folder: Path) -> list[str]:
@@ -35,7 +43,7 @@ def test_a_broker_starts_from_an_archive_that_fits(
     jars: Jars,
     zookeeper: ZooKeeper,
     zk_chroot: str,
-    supervisor: Supervisor,
+    own_supervisor: Supervisor,
     tmp_path: Path,
     *,
     in_kraft_mode: bool,
@@ -47,11 +55,11 @@ def test_a_broker_starts_from_an_archive_that_fits(
     )
     own = tmp_path / "data"
     broker = (
-        KraftBroker(supervisor, jars, own)
+        KraftBroker(own_supervisor, jars, own)
         if in_kraft_mode
         else ZooKeeperModeBroker(
             1,
-            supervisor,
+            own_supervisor,
             jars,
             own,
             zookeeper_connect=f"{zookeeper.connect_string}{zk_chroot}",
@@ -65,14 +73,14 @@ def test_a_broker_starts_from_an_archive_that_fits(
 
 @pytest.mark.full
 def test_a_broker_starts_without_an_archive_that_does_not_fit(
-    jars: Jars, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jars: Jars, own_supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A damaged one costs time, and nothing else: nothing of it is in the broker's log."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     archive = archive_path(KAFKA_CLASSES, jars.broker, find_java(os.environ))
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"no classes" * 1_000)
-    broker = KraftBroker(supervisor, jars, tmp_path / "data")
+    broker = KraftBroker(own_supervisor, jars, tmp_path / "data")
     loaded = kafkas_classes(broker, tmp_path)
     assert any(str(archive) in each for each in map(str, broker.argv))
     assert len(loaded) > 1_000
