@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STARTED := $(shell date +%s)
+# Without compiled modules each part of the monitor, and each process of a test, compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 DEMO_ARGS ?=
 TESTS ?=
 BENCH ?= all --json bench.json

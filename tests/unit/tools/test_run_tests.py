@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.support.processes import living, pids_in
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
+MAKE = shutil.which("make")
 RUN = [sys.executable, "-m", "tools.run_tests", "test"]
 
 WITH_CHILDREN = """
@@ -98,3 +100,18 @@ def test_the_last_line_says_how_it_went(tmp_path: Path, content: str, code: int,
     said = re.fullmatch(rf"make test: {how} (\d+) s \((\d+) s of it set-up\)", last)
     assert said is not None, done.stdout
     assert int(said[1]) >= int(said[2]) >= 10_000
+
+
+def test_make_lets_python_keep_what_it_compiled() -> None:
+    """Also where the environment forbids it: each process of a test would compile all that it imports."""
+    asked = "asked: ; @$(PYTHON) -c 'import sys; print(sys.dont_write_bytecode)'"
+    done = subprocess.run(
+        [str(MAKE), "--no-print-directory", f"--eval={asked}", "asked", f"PYTHON={sys.executable}"],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "False\n"
