@@ -20,7 +20,8 @@ from tests.support.releases import (
 from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """Each row is a run on real servers of that release: `make test-all` does it, but for the releases of Kafka between the oldest and the newest on
-ZooKeeper and for the older protocol on 3.9, whose runs are recorded. A release that the package repository does not serve is skipped there, with the reason."""
+ZooKeeper, and on 3.9 for the older protocol, automatic rebalance and failed log directories, whose runs are recorded. A release that the package repository does not
+serve is skipped there, with the reason."""
 
 KAFKA = f"""## Kafka
 
