@@ -15,9 +15,7 @@ from pipeline.settings import load
 from streaming.config import StreamSettings
 from streaming.session import Session
 from streaming.workspace import Workspace
-
-MAPPED = "source: shared objects file (top)"
-"""What Java notes of a class that comes from our archive, and not from its own."""
+from tests.support.loaded_classes import MAPPED, loaded_classes, noting
 
 
 def spark_classes(folder: Path, jars: Jars, archive: Path) -> list[str]:
@@ -27,7 +25,7 @@ def spark_classes(folder: Path, jars: Jars, archive: Path) -> list[str]:
         StreamSettings,
         connector_jars=tuple(jars.connector),
         class_archive=archive,
-        spark_conf={"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={noted}"},
+        spark_conf={"spark.driver.extraJavaOptions": noting(noted)},
     )
     java = find_java(os.environ).path
     with Workspace(folder / "checkpoint", stop=threading.Event()) as workspace:
@@ -36,8 +34,7 @@ def spark_classes(folder: Path, jars: Jars, archive: Path) -> list[str]:
             assert session.spark.range(5).count() == 5
         finally:
             session.close()
-    lines = noted.read_text().splitlines()
-    return [line for line in lines if " org.apache.spark." in line and "$$Lambda" not in line]
+    return loaded_classes(noted, "org.apache.spark")
 
 
 @pytest.mark.full

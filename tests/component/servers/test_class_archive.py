@@ -14,9 +14,7 @@ from kcm.servers.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
-
-MAPPED = "source: shared objects file (top)"
-"""What Java notes of a class that comes from our archive, and not from its own."""
+from tests.support.loaded_classes import MAPPED, loaded_classes, noting
 
 
 @pytest.fixture
@@ -29,12 +27,10 @@ def own_supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 def kafkas_classes(broker: KraftBroker | ZooKeeperModeBroker, folder: Path) -> list[str]:
     """Start a broker, and return what its JVM noted of the classes of Kafka that it loaded, besides those that it makes of lambdas."""
     noted = folder / "loaded"
-    broker.jvm_options = (f"-Xlog:class+load:file={noted}",)
+    broker.jvm_options = (noting(noted),)
     broker.start()
     broker.stop()
-    lines = noted.read_text().splitlines()
-    of_kafka = (line for line in lines if " kafka." in line or " org.apache.kafka." in line)
-    return [line for line in of_kafka if "$$Lambda" not in line]
+    return loaded_classes(noted, "kafka", "org.apache.kafka")
 
 
 @pytest.mark.full
