@@ -132,8 +132,9 @@ def file_damaged(fold: ServicedFold) -> bool:
         fold.damaged[lineage.name] = TROUBLES["log of the checkpoint is damaged"]
         fold.damaged_files.add(lineage.name)
         digits = [at for at, byte in enumerate(whole) if chr(byte).isdigit()]
-        at = rng.choice(digits)
-        damaged += [whole[:at] + str(digit).encode() + whole[at + 1 :] for digit in range(10)]
+        if digits:  # none are left in a file that was damaged before
+            at = rng.choice(digits)
+            damaged += [whole[:at] + str(digit).encode() + whole[at + 1 :] for digit in range(10)]
     path.write_bytes(rng.choice(damaged))
     return True
 
