@@ -6,6 +6,7 @@ starts as the fold's does, runs a query and ends, or by a broker that starts and
 itself checks whether an archive fits, and starts without one that does not.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -36,7 +37,7 @@ class Archived(NamedTuple):
     folder: Path
     """In the cache."""
     kept: int
-    """How many of the newest archives are kept: each release and each Java has its own."""
+    """How many archives are kept besides those in use: each release and each Java has its own."""
     mib: int
     """The size of one."""
     announced: str
@@ -53,13 +54,20 @@ KAFKA_CLASSES = Archived(
 TRAINING = "kcm.servers.archive_training"
 """The module that runs what an archive is made of."""
 
+IN_USE_S = 86_400.0
+"""An archive that a JVM started from within this time is kept, however many there are."""
+
 _POLL_S = 0.1
 
 
 def find_class_archive(of: Archived, jars: Sequence[Path], java: Java) -> Path | None:
-    """Return the archive for these jars and this Java; None where there is none. Makes nothing."""
+    """Return the archive for these jars and this Java, and note that it is used; None where there is none. Makes nothing."""
     path = archive_path(of, jars, java)
-    return path if path.is_file() and path.stat().st_size else None
+    if not (path.is_file() and path.stat().st_size):
+        return None
+    with contextlib.suppress(OSError):  # another user's, or of a disk without write permission
+        os.utime(path)
+    return path
 
 
 def ensure_class_archive(of: Archived, jars: Sequence[Path], java: Java) -> Path | None:
@@ -74,9 +82,7 @@ def ensure_class_archive(of: Archived, jars: Sequence[Path], java: Java) -> Path
             if not path.is_file():
                 Console(stderr=True).print(f"preparing {of.announced}", highlight=False)
                 _make_archive(of, path, jars, java)
-                made = path.parent.glob("*.jsa")
-                for old in sorted(made, key=lambda each: each.stat().st_mtime)[: -of.kept]:
-                    old.unlink(missing_ok=True)  # a JVM that has mapped it keeps it
+                _delete_unused(path.parent, of.kept)
     except OSError:
         return None  # disk full, or a folder without write permission: the JVM starts without it
     return find_class_archive(of, jars, java)
@@ -89,6 +95,14 @@ def archive_path(of: Archived, jars: Sequence[Path], java: Java) -> Path:
     key = "\n".join([*fits, *map(os.fspath, jars)])
     name = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
     return default_cache() / of.folder / name
+
+
+def _delete_unused(folder: Path, kept: int) -> None:
+    """Delete all archives but those in use and the last used ones; a JVM that has mapped one keeps it."""
+    used = {each: each.stat().st_mtime for each in folder.glob("*.jsa")}
+    for path in sorted(used, key=used.__getitem__)[:-kept]:
+        if used[path] < time.time() - IN_USE_S:
+            path.unlink(missing_ok=True)
 
 
 def _make_archive(of: Archived, path: Path, jars: Sequence[Path], java: Java) -> None:

@@ -428,9 +428,10 @@ LIMITS: dict[str, list[Limit]] = {
     "Disk": [
         Limit(
             "class archives in the cache",
-            f"Spark's: {SPARK_CLASSES.kept}, of {SPARK_CLASSES.mib} MB; Kafka's: {KAFKA_CLASSES.kept}, of {KAFKA_CLASSES.mib} MB",
-            "the oldest goes; Spark and Kafka start without one where none fits, or none can be made",
-            f"{_UNIT}kcm/servers/test_class_archive.py::test_only_the_newest_archives_are_kept",
+            f"Spark's: {SPARK_CLASSES.kept}, of {SPARK_CLASSES.mib} MB; Kafka's: {KAFKA_CLASSES.kept}, of {KAFKA_CLASSES.mib} MB; besides them, "
+            "those that were used within a day",
+            "the longest unused goes; Spark and Kafka start without one where none fits, or none can be made",
+            f"{_UNIT}kcm/servers/test_class_archive.py::test_only_archives_in_use_and_the_last_used_are_kept",
         ),
     ],
     "What is installed": [

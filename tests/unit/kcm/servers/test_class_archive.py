@@ -83,8 +83,8 @@ def test_leftovers_of_a_killed_process_are_deleted(no_java: Java) -> None:
 
 
 @pytest.mark.parametrize("of", [SPARK_CLASSES, KAFKA_CLASSES], ids=lambda of: of.name)
-def test_only_the_newest_archives_are_kept(of: Archived, no_java: Java) -> None:
-    """Spark's have 150 MB each, so older ones are deleted when one is made; the other kind's stay."""
+def test_only_archives_in_use_and_the_last_used_are_kept(of: Archived, no_java: Java) -> None:
+    """Spark's have 150 MB each, so unused ones are deleted when one is made; the other kind's stay."""
     other = archive_path(SPARK_CLASSES if of == KAFKA_CLASSES else KAFKA_CLASSES, JARS, no_java)
     made = archive_path(of, JARS, no_java)
     older = [made.parent / f"{age}.jsa" for age in range(of.kept + 1)]
@@ -95,6 +95,19 @@ def test_only_the_newest_archives_are_kept(of: Archived, no_java: Java) -> None:
     ensure_class_archive(of, JARS, no_java)
     assert sorted(made.parent.glob("*.jsa")) == sorted([made, *older[: of.kept - 1]])
     assert other.exists()
+
+
+def test_archives_of_more_releases_than_are_kept_stay_while_they_are_used(no_java: Java) -> None:
+    """A JVM that starts from an archive has used it, so what starts next to many others keeps its own."""
+    sets = [(Path(f"/{number}.jar"),) for number in range(KAFKA_CLASSES.kept + 2)]
+    paths = [archive_path(KAFKA_CLASSES, jars, no_java) for jars in sets]
+    paths[0].parent.mkdir(parents=True)
+    for jars, path in zip(sets, paths, strict=True):
+        path.write_bytes(b"classes")
+        os.utime(path, (0, 0))
+        assert find_class_archive(KAFKA_CLASSES, jars, no_java) == path
+    ensure_class_archive(KAFKA_CLASSES, JARS, no_java)
+    assert all(path.exists() for path in paths)
 
 
 def test_an_unwritable_cache_makes_no_archive_and_no_error(cache: Path, no_java: Java) -> None:
