@@ -4,6 +4,7 @@ The rule: an election is requested only if the cluster is as it was when the run
 run ends, it reports what was done and what was not.
 """
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -131,7 +132,8 @@ class ElectionRun:
         try:
             answer = self._elect(chunk)
         except ElectionRefusedError as error:
-            raise SurpriseError(f"Kafka did not answer for chunk {number}: {error}") from None
+            also = self._look_unanswered(chunk, before)
+            raise SurpriseError(f"Kafka did not answer for chunk {number}: {error}{also}") from None
         refused = {
             p: e for p, e in answer.items() if e not in {None, NOT_NEEDED} and e not in UNSURE
         }
@@ -159,6 +161,19 @@ class ElectionRun:
             raise SurpriseError(
                 printable(f"Kafka refused {len(refused)}, such as {names([partition])}: {reason}")
             )
+
+    def _look_unanswered(self, chunk: Sequence[TopicPartition], before: ClusterSample) -> str:
+        """Count what was elected although Kafka did not answer; return what else is seen, as the end of a sentence.
+
+        A controller that is deposed while it elects never answers (KafkaController.processReplicaLeaderElection).
+        """
+        with contextlib.suppress(KcmError):  # nothing is seen: then all of the chunk is unsure
+            what = surprise(before, self._sample_in_time())
+            left = self._watch.not_led(chunk)
+            self.elected += [p for p in chunk if p not in left]
+            self.unsure = sorted(left)
+            return "" if what is None else f"; {what}"
+        return ""
 
     def _await_effect(
         self, wanted: Sequence[TopicPartition], before: ClusterSample

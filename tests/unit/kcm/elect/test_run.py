@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -158,14 +158,49 @@ def test_a_refused_partition_ends_the_run_after_its_chunk(cluster: Cluster) -> N
     ]
 
 
-def test_a_request_without_an_answer_may_have_elected_all(cluster: Cluster) -> None:
-    """So none of its partitions counts as not tried."""
+def unanswered(cluster: Cluster, then: Callable[[], object]) -> ElectionRun:
+    """Return a run of two chunks whose first request is lost, after which this happens and is shown."""
 
     def no_answer(_partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
+        then()
+        cluster.show()
         raise ElectionRefusedError("it timed out")
 
     run, _ = run_on(cluster, [0, 1], [2])
     run._elect = no_answer
+    return run
+
+
+def test_of_a_request_without_an_answer_counts_what_is_seen(cluster: Cluster) -> None:
+    """What it elected is done; none of its other partitions counts as not tried."""
+    run = unanswered(cluster, lambda: cluster.leaders.__setitem__(1, 1))
+    assert run.run() == "Kafka did not answer for chunk 1: it timed out"
+    assert run.summary() == [
+        "done        1 of 3 elected, 0 did not need it",
+        f"not seen    1 {NOT_SEEN} (t-0)",
+        "not tried   1",
+    ]
+
+
+def test_a_request_without_an_answer_is_explained_by_what_is_seen(cluster: Cluster) -> None:
+    """A controller that was deposed never answers; who it was then is the reason."""
+    run = unanswered(cluster, lambda: setattr(cluster, "controller", 2))
+    assert run.run() == (
+        "Kafka did not answer for chunk 1: it timed out; the controller changed: broker 0, epoch 7, "
+        "is now broker 2, epoch 9"
+    )
+
+
+def test_a_request_without_an_answer_and_without_figures_may_have_elected_all(
+    cluster: Cluster,
+) -> None:
+    """Kafka's silence stays the reason, as nothing else is known."""
+
+    def nothing_is_shown() -> None:
+        cluster.served.collector.update([], {})
+        cluster.show = lambda: None  # type: ignore[method-assign]
+
+    run = unanswered(cluster, nothing_is_shown)
     assert run.run() == "Kafka did not answer for chunk 1: it timed out"
     assert run.summary() == [
         "done        0 of 3 elected, 0 did not need it",
