@@ -13,7 +13,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,6 +53,17 @@ sends, and never drops: elected again, it moves no replica any more (KAFKA-12315
 
 SCRAPE_S = 0.5
 DEADLINE_S = 90.0
+QUIET_S = 3 * DEADLINE_S
+
+CONDITIONS = (
+    "kcm_cluster_up == 1",
+    "kcm_cluster_incomplete == 0",
+    "kcm_cluster_divergent == 0",
+    "kafka_cluster_offline_partitions == 0",
+    "kafka_cluster_under_replicated_partitions == 0",
+    "kafka_cluster_preferred_replica_imbalance == 0",
+)
+WELL = " and on (cluster) ".join(CONDITIONS)
 
 OPTIONS = {
     "reconciliation_interval_s": "5",
@@ -220,17 +231,29 @@ class Drill:
 
         Kafka must be healthy first, and moves the leaders back: brokers that hung and
         controllers that were deposed leave them elsewhere, more of them the busier the machine is.
+        A broker may lose its session at any time, then all of that is done again. While Kafka is
+        healthy the monitor must follow.
+        """
+        deadline = time.monotonic() + QUIET_S
+        while True:
+            self._recover()
+            if self.await_well(until=lambda: not self._is_balanced(self._true_figures())):
+                return
+            assert time.monotonic() < deadline, f"Kafka is not healthy for long in {QUIET_S:g} s"
+
+    def _recover(self) -> None:
+        """Wait until Kafka is healthy, and let it move the leaders back.
+
         A controller that does not finish is deposed: the next one reads the whole state again.
         A controller that was deposed during its work is restarted.
         """
         try:
-            self._recover()
+            self._recover_once()
         except (AssertionError, TimeoutError):
             self.depose()
-            self._recover()
-        self.await_well()
+            self._recover_once()
 
-    def _recover(self) -> None:
+    def _recover_once(self) -> None:
         wait_until(self._true_figures, self._is_complete, deadline_s=DEADLINE_S)
         self.cluster.elect_preferred()
 
@@ -254,6 +277,10 @@ class Drill:
             return False
         return now.offline == now.under_replicated == 0
 
+    def _is_balanced(self, now: TrueFigures | None) -> bool:
+        """Return whether Kafka is healthy and all leaders are the preferred ones; True while Kafka does not say it."""
+        return now is None or (self._is_complete(now) and now.imbalance == 0)
+
     def bring_back(self) -> None:
         """Start servers that an aborted step left dead, and resume those it left paused."""
         parts = self.pipeline.processes.values()
@@ -264,15 +291,16 @@ class Drill:
             else:
                 server.start()
 
-    def await_well(self) -> None:
-        """Wait until figures are live and only alerts over a time window are left."""
-        self.await_true(
-            "kcm_cluster_up == 1 and on (cluster) kcm_cluster_incomplete == 0 and on (cluster) "
-            "kcm_cluster_divergent == 0 and on (cluster) kafka_cluster_offline_partitions == 0 "
-            "and on (cluster) kafka_cluster_under_replicated_partitions == 0 "
-            "and on (cluster) kafka_cluster_preferred_replica_imbalance == 0",
-            deadline_s=2 * DEADLINE_S,
-        )
+    def await_well(self, until: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until figures are live and only alerts over a time window are left, or `until` is true; return whether they are."""
+        try:
+            well, _ = wait_until(
+                lambda: (bool(self.seen(WELL)), until()), any, deadline_s=2 * DEADLINE_S
+            )
+        except AssertionError as error:
+            unmet = [each for each in CONDITIONS if not self.seen(each)]
+            raise AssertionError(f"{error}; not met: {', '.join(unmet)}") from error
+        return well
 
     def create_topic(
         self,

@@ -135,6 +135,7 @@ def _do(drill: Drill, steps: Sequence[Step]) -> Done:
     for step in steps:
         try:
             drill.await_silent(*step.fires, deadline_s=FORGOTTEN_S)
+            drill.await_quiet()  # a broker may have lost its session meanwhile
             began[step.title] = time.time()
             step.act(drill)
             drill.await_quiet()
