@@ -105,6 +105,19 @@ def test_a_probe_without_a_password_gets_the_status_only(tmp_path: Path) -> None
     assert known.endswith(b"what nobody else is to know")
 
 
+def test_a_probe_keeps_its_connection(tmp_path: Path) -> None:
+    """The answer without content is a whole one: the next probe needs no new connection."""
+    with serving(_secured(tmp_path)) as server, connected(server) as client:
+        for _ in range(2):
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"\r\n\r\n"):
+                piece = client.recv(65536)
+                assert piece, "the server has closed the connection"
+                answer += piece
+            assert status(answer) == 200
+
+
 def test_a_password_is_hashed_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

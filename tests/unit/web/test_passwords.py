@@ -166,6 +166,6 @@ def test_every_hash_of_a_wrong_password_is_compared(monkeypatch: pytest.MonkeyPa
     hashes = passwords._hashes(USERS, "alice")
     assert passwords.is_password(b"right", *hashes)
     assert compared == hashes[:1]
-    assert not passwords.is_password(b"wrong", *hashes)
+    assert passwords.is_password(b"wrong", *hashes) is False
     assert compared[1:] == hashes
     assert not passwords.is_password(b"x" * 73, *passwords._hashes(USERS, "nobody"))
