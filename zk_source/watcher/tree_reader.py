@@ -100,7 +100,6 @@ class TreeReader:
         # In order, so that a run of the simulation with the same seed sends the same requests.
         unmet = [read for read in missing if read not in self.dirty]
         walk.unmet = set(unmet)
-        walk.met.clear()
         for read in unmet:
             self.dirty.mark(read)
 

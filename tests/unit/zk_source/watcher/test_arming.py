@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from tests.support.ensemble_in_memory import SERVER, Play
 from zk_source.watcher.arming import FIRST_PAUSE_MS, OLD_PAUSE_MS
 from zk_source.watcher.commands import GiveUp, Warn
@@ -86,6 +87,24 @@ def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_m
     refused = play.other_commands[-1]
     assert isinstance(refused, Warn)
     assert refused.about["next_try_s"] == FIRST_PAUSE_MS // 1000, "the pauses are short again"
+
+
+def test_no_resync_begins_before_the_watches_tried_again_are_set() -> None:
+    """What changed in a subtree that is read but not yet watched would be missed."""
+    play = Play()
+    play.zk.refusal = Err.MARSHALLING
+    play.zk.put("/brokers/ids/0")
+    play.connect()
+    play.deliver_all()
+    play.zk.refusal = Err.OK
+    play.pass_time(FIRST_PAUSE_MS)
+    armed = 0
+    while isinstance(play.zk.requests[0].request, AddWatch):
+        assert len(play.zk.requests) == 1
+        play.zk.answer_one()
+        play.deliver_one()
+        armed += 1
+    assert armed == len(WATCHED_SUBTREES)
 
 
 def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:

@@ -138,6 +138,21 @@ def test_a_reconciliation_finds_what_is_denied_no_more(
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
+def test_a_resync_forgets_a_denied_path_that_was_deleted_unseen(play: Play) -> None:
+    """Its end names only what is denied now: what is gone must not count as unknown."""
+    paths = ("/brokers/ids/0", "/brokers/topics/t")
+    play.zk.closed.update(paths)
+    for path in paths:
+        play.zk.put(path)
+    play.deliver_all()
+    play.disconnect()
+    assert play.reader.last[ChangeKind.HEARTBEAT].denied == paths
+    play.zk.delete("/brokers/ids/0")
+    play.connect()
+    play.deliver_all()
+    assert play.reader.last[ChangeKind.RESYNC_FINISHED].denied == ("/brokers/topics/t",)
+
+
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
 def test_newly_denied_paths_are_reported_within_a_second(watches: Watches) -> None:
     """Until then its last value is shown as live. Further denied paths cause one heartbeat a second, not one each."""

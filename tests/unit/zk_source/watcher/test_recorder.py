@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.records.changes import ChangeKind
+from controller_model.records.changes import (
+    MAX_CHANGE_BYTES,
+    ChangeKind,
+    decode_message,
+    join_changes,
+)
+from source_log.generation_fencing import Generations
 from tests.support.ensemble_in_memory import START_MS, Play, digest_of, fill
-from zk_source.watcher.recorder import Published
+from zk_source.watcher.recorder import Published, Recorder
 from zk_source.watcher.watcher import Intervals
+from zk_source.wire.operations import ZnodeData
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
 SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONCILED
@@ -62,3 +69,22 @@ def test_the_digest_is_that_of_the_znodes_held() -> None:
     published.remove("/b")
     assert published.digest == digest_of({"/a": 3})
     assert published.mzxids == {"/a": 3}
+
+
+@pytest.mark.parametrize("byte", [b"a", b"\xff"])
+def test_a_value_too_large_for_the_log_is_published_without_its_data(byte: bytes) -> None:
+    """Readers learn that there is a value and what it lacks; each one is counted, and one that fits is whole."""
+    recorder = Recorder("c", Generations("aaaaaa"))
+    for number, size in ((1, 1), (2, MAX_CHANGE_BYTES), (3, MAX_CHANGE_BYTES)):
+        znode = ZnodeData(byte * size, number, number, 1, number, 0, 0, 0)
+        change = recorder.value("/controller", znode, number, START_MS)
+        assert change is not None
+        encoded = recorder.encode(change)
+        assert len(encoded) <= MAX_CHANGE_BYTES
+        (sent,) = decode_message(join_changes([encoded])).changes
+        assert (sent.path, sent.mzxid, sent.position) == ("/controller", number, change.position)
+        if size == 1:
+            assert sent.payload() == byte
+        else:
+            assert (sent.data, sent.data_base64, sent.data_omitted) == (None, None, True)
+    assert recorder.omitted == 2

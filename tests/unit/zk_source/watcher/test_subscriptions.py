@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.operations import Children, Err, Op, Refused, ZnodeData
+from zk_source.wire.operations import Children, Err, EventType, Op, Refused, ZnodeData
 
 LEAF = ZnodeData(b"", 1, 1, 1, 1, 0, 0, 0)
 ABSENT = Refused(Err.NO_NODE)
-PARTITIONS = "/brokers/topics/t/partitions"
+TOPIC = "/brokers/topics/t"
+PARTITIONS = f"{TOPIC}/partitions"
 STATE = f"{PARTITIONS}/0/state"
 
 
@@ -78,6 +81,24 @@ def test_a_list_of_children_leads_to_reads_of_the_new_ones_only() -> None:
     new = [data("/brokers/topics/c"), names("/brokers/topics/c")]
     assert watches.reads_after_change(topics, Children(("a", "b", "c"))) == new
     assert watches.reads_after_change(topics, Children(("a", "b", "c"))) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "path", "reads"),
+    [
+        (EventType.DATA_CHANGED, TOPIC, (data(TOPIC),)),
+        (EventType.CHILDREN_CHANGED, TOPIC, (names(TOPIC),)),
+        (EventType.CREATED, TOPIC, (data(TOPIC), names(TOPIC))),
+        (EventType.DELETED, TOPIC, (data(TOPIC), names(TOPIC))),
+        (EventType.DATA_CHANGED, PARTITIONS, ()),
+        (EventType.CHILDREN_CHANGED, STATE, ()),
+    ],
+)
+def test_a_one_shot_event_leads_to_the_reads_whose_watch_it_removed(
+    type_: EventType, path: str, reads: tuple[tuple[Op, str], ...]
+) -> None:
+    """A topic's new assignment lists no partitions, and a new partition reads no assignment."""
+    assert OneShotWatches().to_read(type_, path) == reads
 
 
 def test_a_quiet_one_shot_cluster_has_a_watch_for_each_read() -> None:

@@ -60,6 +60,15 @@ def test_a_reconciliation_finds_changes_without_an_event(play: Play) -> None:
     assert play.watcher.reader.reconciliation_differences == 4
 
 
+def test_a_reconciliation_reads_each_path_once(play: Play) -> None:
+    """What it has met is not read again at its end: it reads no more than the resync before it."""
+    resynced = play.watcher.reader.reads
+    play.pass_time(300_000)
+    play.deliver_all()
+    assert play.kinds()[-1] is RECONCILED
+    assert play.watcher.reader.reads == 2 * resynced
+
+
 def test_the_walk_waits_while_the_publisher_has_no_room() -> None:
     """A resync sends no reads while its changes would only accumulate."""
     play = Play()

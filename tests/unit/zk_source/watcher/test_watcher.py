@@ -65,6 +65,18 @@ def test_dropped_changes_add_up_in_heartbeats(play: Play) -> None:
     assert play.reader.last[ChangeKind.HEARTBEAT].dropped == 5
 
 
+def test_what_was_dropped_is_reported_as_soon_as_the_pipeline_is_back(play: Play) -> None:
+    """Not only with the next resync, which a lost connection may delay."""
+    play.disconnect()
+    play.watcher.on_dropped(2, "full", play.now_ms)
+    play.pass_time(1_000)
+    play.watcher.on_pipeline_back(play.now_ms)
+    play.carry_out()
+    beat = play.reader.changes[-1]
+    assert (beat.kind, beat.observed_at) == (ChangeKind.HEARTBEAT, play.now_ms)
+    assert (beat.session, beat.dropped) == (SessionState.SUSPENDED, 2)
+
+
 def test_resyncs_after_failed_reads_back_off() -> None:
     """The pauses grow to a minute, and start at a second again after a minute without errors."""
     play = Play(watches=Watches.ONE_SHOT)
@@ -159,11 +171,11 @@ def test_events_reads_and_reconciliations_are_counted(play: Play) -> None:
 def test_more_changed_paths_than_fit_are_an_overflow(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one notification that found no room is dropped; each overflow is counted."""
+    """The one notification that found no room is dropped, and not read; each overflow is counted."""
     monkeypatch.setattr(dirty_paths, "MAX_WAITING", 0)
     play.zk.put(STATE, b"news")
     play.deliver_one()
-    assert play.watcher.overflows == 1
+    assert (play.watcher.overflows, len(play.watcher.reader.dirty)) == (1, 0)
     monkeypatch.undo()
     play.watcher.on_overflow(5, play.now_ms)
     assert play.watcher.overflows == 6
@@ -360,3 +372,24 @@ def test_nothing_is_published_between_a_contest_and_the_resync_that_answers_it(p
     play.deliver_all()
     answered = play.reader.changes[before]
     assert (answered.kind, answered.generation, answered.seq) == (STARTED, 3, 1)
+
+
+def test_a_contest_suspends_the_session_until_a_server_has_caught_up(play: Play) -> None:
+    """As long as the resync that answers it must wait, no event is read and heartbeats say so."""
+    play.pass_time(60_000)
+    play.deliver_all()
+    before = len(play.reader.changes)
+    play.watcher.on_view(view(read_zxid=play.zk.zxid + 100), play.now_ms)
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
+    contested_at = play.now_ms
+    for _ in range(9):
+        play.zk.put(STATE, b"news")
+        while play.deliver_one() or play.zk.answer_one():
+            pass
+        play.pass_time(1_000)
+    assert play.watcher.resyncs == 1
+    assert {change.kind for change in play.reader.changes[before:]} <= {ChangeKind.HEARTBEAT}
+    play.pass_time(1_000)
+    beat = play.reader.last[ChangeKind.HEARTBEAT]
+    assert beat.observed_at > contested_at
+    assert (beat.session, beat.session_since) == (SessionState.SUSPENDED, contested_at)

@@ -79,6 +79,16 @@ def test_old_changes_that_arrive_at_once_give_no_clock_difference() -> None:
     assert notice(clock, asked=now, noticed=now + 5, read=now + 9, mtime=now + 3) == 0
 
 
+def test_a_moment_proves_only_what_all_its_changes_allow() -> None:
+    """A change from the past that arrives shortly before a new one says nothing of the clocks."""
+    clock = ZookeeperClock()
+    for at in (HOUR_MS, HOUR_MS + APART_MS):
+        notice(clock, asked=at, noticed=at, read=at, mtime=5)
+        later = at + 100
+        known = notice(clock, asked=later, noticed=later, read=later, mtime=later)
+    assert known == 0
+
+
 def test_a_clock_difference_needs_a_notification_of_a_change() -> None:
     """The age of a resync's value is unknown, as is that of a value before the log was complete once."""
     clock = ZookeeperClock()
