@@ -237,9 +237,8 @@ class Candidacy:
 
     def _stand(self) -> None:
         lock = _Contender(self._client, self.path, self._identifier, self._ended)
-        if self._ended.is_set() or not lock.acquire():
-            return
-        self._lead(f"{self.path}/{lock.node}")
+        if not self._ended.is_set() and lock.acquire():
+            self._lead(f"{self.path}/{lock.node}")
 
     def _lead(self, node: str) -> None:
         """Prove that this watcher leads, until the session ends or the main loop stops working."""

@@ -109,12 +109,10 @@ class LeaderElector:
             if candidacy.may_stand and not self._standby_logged:
                 self._standby_logged = True
                 self._log.info("standing by for election", path=candidacy.path)
-            return
-        if not self._outage.warning_is_due():
-            return
-        if self._settings.fail_fast and not self._reached:
-            raise trouble
-        self._log.warning(str(trouble))
+        elif self._outage.warning_is_due():
+            if self._settings.fail_fast and not self._reached:
+                raise trouble
+            self._log.warning(str(trouble))
 
     def _trouble(self, candidacy: Candidacy) -> KcmError | None:
         if candidacy.connection.auth_failed:

@@ -17,6 +17,7 @@ from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 from pipeline.settings import load
 from pipeline.supervised_thread import STANDSTILL_S
 from source_log.lease import LeaseStatus
+from tests.support.waiting import DEADLINE_S
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
 from zk_source.election.candidacy import (
@@ -265,6 +266,20 @@ def test_an_elected_candidate_proves_its_lease_by_its_own_znode() -> None:
     assert ensemble.steps == ["start", "stop", "close"]
 
 
+def test_a_leader_that_is_closed_ends_its_thread_at_once() -> None:
+    """It does not wait for the next proof, which is due after a quarter of a lease."""
+    proved = threading.Event()
+    leading = standing(proved.set)
+    leading._client = Ensemble("/kafka")
+    leading.connection.lease_s = 4 * 3_600.0
+    leading._connected.set()
+    leading.start()
+    assert proved.wait(DEADLINE_S)
+    leading.close()
+    leading._thread.join(5.0)
+    assert not leading._thread.is_alive()
+
+
 def test_a_missing_answer_proves_nothing_and_a_missing_znode_ends_the_lead() -> None:
     """Until the connection is back the old proof counts, and expires."""
     leading = standing()
@@ -317,20 +332,28 @@ def test_a_candidacy_that_ended_before_the_election_does_not_lead(
 
 
 def test_a_candidate_waits_for_a_connection_and_the_chroot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It checks twice a second, and reports what is missing."""
+    """It checks twice a second, and reports what is missing: nothing before it is connected."""
     waiting, ensemble, connected = standing(), Ensemble(), Waits()
     refused: list[str] = []
     assert not waiting.may_stand
+
+    def note() -> None:
+        refused.extend([waiting.refused] if not waiting.may_stand else [])
+
+    def connect() -> None:
+        note()
+        connected.set()
+
     steps: list[Callable[[], object]] = [
-        connected.set,
-        lambda: refused.extend([waiting.refused] if not waiting.may_stand else []),
+        connect,
+        note,
         lambda: ensemble.there.add("/kafka"),
     ]
     pauses = Waits(lambda: steps.pop(0)())  # noqa: PLW0108  # another step in each wait
     waiting._client, waiting._connected, waiting._ended = ensemble, connected, pauses
     monkeypatch.setattr(waiting, "_stand", lambda: refused.append(waiting.refused))
     waiting._run()
-    assert refused == ["the chroot /kafka: it is not there", ""]
+    assert refused == ["", "the chroot /kafka: it is not there", ""]
     assert waiting.may_stand
     assert (pauses.waited_s, connected.waited_s) == ([0.5] * 3, [0.5] * 4)
     assert waiting.ended

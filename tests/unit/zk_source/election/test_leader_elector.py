@@ -68,6 +68,8 @@ class FakeProbe:
 
     def __init__(self) -> None:
         self.failure: str | None = None
+        self.error: Exception | None = None
+        """What ended its thread."""
         self.steps: list[str] = []
         self.thread = self
 
@@ -76,7 +78,9 @@ class FakeProbe:
         self.steps.append("start")
 
     def check(self) -> None:
-        """Do nothing: it is alive."""
+        """Raise what ended it."""
+        if self.error is not None:
+            raise self.error
 
     def close(self, wait_s: float) -> None:
         """Note it."""
@@ -260,6 +264,23 @@ def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
     assert len(logged) == 1
 
 
+def test_an_outage_begins_when_the_election_answered_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the standby has waited until then: a short silence is not reported as a long one."""
+    standby = Standby(monkeypatch)
+
+    def wait_long() -> None:
+        standby.now_s += 3_600
+
+    def fall_silent() -> None:
+        standby.term.silent_s = 1.0
+
+    with structlog.testing.capture_logs() as logged:
+        standby.lead(wait_long, fall_silent, *[nothing] * 12)
+    standing_by, line = events(logged)
+    assert standing_by == "standing by for election"
+    assert "does not answer (for 2 s)" in line
+
+
 def test_a_chroot_that_is_found_missing_after_the_connection_ends_a_watcher_that_fails_fast(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -323,6 +344,18 @@ def test_a_standby_that_does_not_reach_the_log_is_no_candidate(
     ]
     assert (first.steps, standby.term.steps) == (["start", "close"], ["start"])
     assert len(standby.terms) == 2
+    assert standby.probe.steps == ["start", "close"]
+
+
+def test_a_probe_that_died_ends_the_wait_for_the_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would learn any more whether the log is out of reach."""
+    standby = Standby(monkeypatch)
+
+    def die() -> None:
+        standby.probe.error = LookupError("the probe")
+
+    with pytest.raises(LookupError, match="the probe"):
+        standby.lead(nothing, die, nothing)
     assert standby.probe.steps == ["start", "close"]
 
 

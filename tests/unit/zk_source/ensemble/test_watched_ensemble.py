@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.protocol.states import KeeperState
 
 from kcm.servers.ports import free_port
-from pipeline.runtime import UnreachableError, UsageError, get_logger
+from pipeline.runtime import EnvironmentProblemError, UnreachableError, UsageError, get_logger
 from pipeline.settings import load
 from tests.support.waiting import DEADLINE_S, wait_until
 from tests.support.zookeeper_socket import HOST, zookeeper_socket
 from zk_source.config import WatchSettings
+from zk_source.ensemble import watched_ensemble
 from zk_source.ensemble.watched_ensemble import WatchedEnsemble
 from zk_source.wire.inbox import Inbox, Reply, SessionChanged
 from zk_source.wire.jute import decode
@@ -51,6 +54,56 @@ def test_the_session_of_a_replaced_client_is_ignored() -> None:
     watched = ensemble()
     assert watched.is_own(SessionChanged(0, "CONNECTED", "zk1:2181"))
     assert not watched.is_own(SessionChanged(1, "CONNECTED", "zk1:2181"))
+
+
+def test_a_new_client_replaces_the_one_before() -> None:
+    """The session of the one before ends: its threads would go on, with their watches on the server."""
+    with connected("/kafka") as (watched, inbox):
+        watched.connect()
+        changes = [inbox.pop(DEADLINE_S), inbox.pop(DEADLINE_S)]
+        assert {change[:2] for change in changes if isinstance(change, SessionChanged)} == {
+            (1, "LOST"),
+            (2, "CONNECTED"),
+        }
+
+
+def test_an_outage_begins_with_the_last_change_of_the_session(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long there was a session until then; it is logged after two seconds, then ever more rarely."""
+    now_s = [100.0]
+    monkeypatch.setattr(watched_ensemble, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    address = f"{HOST}:{free_port()}"
+    watched = ensemble(zookeeper=address, fail_fast=False)
+    watched.connect()
+    connection = watched._connection
+    assert connection is not None
+    try:
+        wait_until(lambda: connection.last_error)
+        now_s[0] += 3_600
+        assert watched.is_own(SessionChanged(1, "SUSPENDED", address))
+        for _ in range(30):
+            now_s[0] += 0.25
+            watched.check(resynced=True)
+    finally:
+        watched.close()
+    logged = [line for line in capsys.readouterr().out.splitlines() if "does not answer" in line]
+    assert len(logged) == 2
+    assert f"ZooKeeper at {address} does not answer (for 2 s)" in logged[0]
+    assert "(for 4 s)" in logged[1]
+
+
+def test_credentials_that_were_refused_end_the_watcher() -> None:
+    """Only a user can correct them, with or without fail_fast; kazoo tries no more."""
+    with connected("/kafka", fail_fast=False) as (watched, _):
+        watched.check(resynced=False)
+        assert watched._connection is not None
+        watched._connection.client._session_callback(KeeperState.AUTH_FAILED)
+        with pytest.raises(
+            EnvironmentProblemError,
+            match=rf"{HOST}:\d+ refused the credentials in zk_auth: correct",
+        ):
+            watched.check(resynced=True)
 
 
 def test_a_missing_kafka_names_the_chroot_to_correct() -> None:

@@ -246,6 +246,17 @@ def test_a_read_returns_exactly_the_requested_bytes(connection: OrderedConnectio
         connection._read(1, 1.0)
 
 
+def test_a_server_that_sends_nothing_in_time_is_given_up(
+    connection: OrderedConnection, server: socket.socket
+) -> None:
+    """Then the next server is tried; what arrives in time is read."""
+    connection._socket.setblocking(False)  # as kazoo does
+    server.sendall(b"abc")
+    assert connection._read(3, 1.0) == b"abc"
+    with pytest.raises(KazooTimeoutError, match="time-out during read"):
+        connection._read(1, 0.01)
+
+
 def test_a_reply_is_complete_when_all_its_bytes_have_arrived(connection: OrderedConnection) -> None:
     """Then it is passed on without another read of the socket."""
     reply = struct.pack("!i", 4) + b"1234"

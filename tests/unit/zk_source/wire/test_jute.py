@@ -122,6 +122,13 @@ def test_a_reply_of_another_length_is_refused() -> None:
         decode(MultiRead(READS[:2]), REPLY, 0)
 
 
+def test_a_result_of_an_operation_that_was_not_asked_for_is_refused() -> None:
+    """Its length is not known, so that whatever follows could be taken for a result."""
+    other = struct.pack("!i?i", Op.EXISTS, False, 0)
+    with pytest.raises(BadReplyError, match="holds operation 3 "):
+        decode(MultiRead(READS), other + REPLY, 0)
+
+
 def test_an_event_is_its_type_and_path() -> None:
     """The session state in between is left to kazoo."""
     assert decode_event(b"xx" + struct.pack("!ii", 3, 3) + string("/a"), 2, ROOT) == (3, "/a")
