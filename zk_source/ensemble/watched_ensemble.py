@@ -102,28 +102,27 @@ class WatchedEnsemble:
     def _describe_root(self) -> str:
         settings = self._settings
         wanted = settings.chroot or "/"
-        found, names = self._nearest(wanted)
-        missing = f"{found} holds {', '.join(names) or 'nothing'}"
-        if found != wanted:
-            missing = f"there is no {wanted}; {missing}"
         return (
-            f"no Kafka cluster at {settings.zookeeper}: no /brokers under the chroot {wanted} "
-            f"({missing}); correct the chroot in the setting zookeeper"
+            f"no Kafka cluster at {settings.zookeeper}: no /brokers under the chroot {wanted}"
+            f"{self._what_is_there(wanted)}; correct the chroot in the setting zookeeper"
         )
 
-    def _nearest(self, path: str) -> tuple[str, Sequence[str]]:
-        """Return the nearest existing ancestor of a whole path, and its children.
-
-        Block for a moment. Without an answer, return the root and no children.
-        """
+    def _what_is_there(self, wanted: str) -> str:
+        """Return, in brackets, what there is instead; nothing without an answer or the right to list it."""
         try:
-            while path not in {"", "/"}:
-                with contextlib.suppress(NoNodeError):
-                    return path, self._children(path)
-                path = path.rpartition("/")[0]
-            return "/", self._children("/")
+            found, names = self._nearest(wanted)
         except (KazooException, KazooTimeoutError):
-            return "/", ()
+            return ""
+        there = f"{found} holds {', '.join(names) or 'nothing'}"
+        return f" ({there})" if found == wanted else f" (there is no {wanted}; {there})"
+
+    def _nearest(self, path: str) -> tuple[str, Sequence[str]]:
+        """Return the nearest existing ancestor of a whole path, and its children. Block for a moment."""
+        while path not in {"", "/"}:
+            with contextlib.suppress(NoNodeError):
+                return path, self._children(path)
+            path = path.rpartition("/")[0]
+        return "/", self._children("/")
 
     def _children(self, path: str) -> Sequence[str]:
         if self._connection is None:

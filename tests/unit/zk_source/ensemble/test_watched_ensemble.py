@@ -138,6 +138,17 @@ def test_a_missing_kafka_is_described_by_what_is_there(chroot: str, told: str) -
     assert told in str(raised.value)
 
 
+def test_a_missing_kafka_is_described_only_by_what_was_answered() -> None:
+    """Where ZooKeeper answers no more, or the watcher may not list a path, nobody knows what is there."""
+    with connected("/kafka", fail_fast=True) as (watched, _):
+        watched.close()
+        with pytest.raises(UsageError) as raised:
+            watched.report_no_brokers()
+    assert str(raised.value).endswith(
+        "no /brokers under the chroot /kafka; correct the chroot in the setting zookeeper"
+    )
+
+
 def test_requests_are_answered_in_their_order() -> None:
     """Single reads, which go together, and others; the paths are below the chroot."""
     requests = [SingleRead(Op.GET_CHILDREN, path) for path in ("/", "/none", "/")]
