@@ -171,7 +171,8 @@ class Candidacy:
         return 0.0 if self._connected.is_set() else now_s() - self._down_since
 
     def start(self) -> None:
-        """Connect and stand for election."""
+        """Connect and stand for election. Silence counts from now on, not from when this was set up."""
+        self._down_since = now_s()
         self._client.start_async()
         self._thread.start()
 

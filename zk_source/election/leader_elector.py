@@ -64,9 +64,12 @@ class LeaderElector:
                 if probe.failure is None:
                     self._stand()
                     self._replace_if_ended(stop)
-                elif self._stands:
-                    self._log.warning("the log is out of reach: no candidate", reason=probe.failure)
-                    self.resign()
+                else:
+                    self._outage.end()  # nobody asks the election's ZooKeeper in the meantime
+                    if self._stands:
+                        why = probe.failure
+                        self._log.warning("the log is out of reach: no candidate", reason=why)
+                        self.resign()
                 self._news.wait(_POLL_S)
         finally:
             probe.thread.close(0)

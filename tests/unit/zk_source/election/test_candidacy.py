@@ -215,6 +215,10 @@ def test_a_new_candidacy_has_no_lease_and_no_refusal(
     new._proof = Proof(asked_at=now[0], lease_s=4.0)
     assert new.status is LOST, "kazoo waits for ever for an ensemble that was restored"
     assert new._thread.daemon, "a process that ends does not wait for it"
+    new._client = Ensemble()
+    new.start()
+    assert (new.silent_s, new.is_silent_for_too_long) == (0.0, False), "it asks from now on"
+    new.close()
 
 
 def test_only_watchers_may_delete_an_election_znode_where_they_log_in() -> None:

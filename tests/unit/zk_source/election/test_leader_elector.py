@@ -347,6 +347,28 @@ def test_a_standby_that_does_not_reach_the_log_is_no_candidate(
     assert standby.probe.steps == ["start", "close"]
 
 
+def test_who_does_not_reach_the_log_notes_no_outage_of_the_election(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does not ask the election's ZooKeeper. That has its time to answer once the log is reached."""
+    standby = Standby(monkeypatch, fail_fast=True)
+    standby.probe.failure = "timed out"
+    standby.term.silent_s = 1.0
+
+    def wait_long() -> None:
+        standby.now_s += 3_600
+
+    def find() -> None:
+        standby.probe.failure = None
+
+    def answer() -> None:
+        standby.term.silent_s = 0.0
+
+    with structlog.testing.capture_logs() as logged:
+        assert standby.lead(wait_long, find, nothing, answer, nothing) is None
+    assert events(logged) == ["standing by for election"]
+
+
 def test_a_probe_that_died_ends_the_wait_for_the_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would learn any more whether the log is out of reach."""
     standby = Standby(monkeypatch)
