@@ -201,9 +201,7 @@ class WatcherService:
         if silent_ms > self._settings.most_silent_ms:
             self._pulse.give_up()
             self._watcher.on_silence(silent_ms, now_ms)
-            return
-        token = self._pulse.ask(now_ms)
-        if token is not None:
+        elif (token := self._pulse.ask(now_ms)) is not None:
             self._ensemble.send(token, Sync("/"))
 
     def _complete_beat(self, header: dict[str, Any]) -> WatcherBeat:
@@ -257,9 +255,7 @@ class WatcherService:
         """Handle the answer to a question that shows that ZooKeeper still responds."""
         if reply.err != Err.OK:
             self._pulse.refuse(reply.token)
-            return
-        asked_ms = self._pulse.answer(reply.token)
-        if asked_ms is not None:
+        elif (asked_ms := self._pulse.answer(reply.token)) is not None:
             dirty = self._watcher.reader.dirty
             dirty.round += 1
             self._writer.completeness.answered(asked_ms, dirty.round)

@@ -115,7 +115,6 @@ class ReadinessCheck:
             rebase = True
         self._behind_since_ms = None
         self._retry_ms = FIRST_RETRY_MS
-        self._retry_at_ms = 0
         return ResyncReadiness(rebase)
 
     def _wait(self, wait: Wait, now_ms: int) -> Wait:

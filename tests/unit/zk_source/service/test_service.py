@@ -51,7 +51,7 @@ from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import Inbox, Notification, Overflow, Reply, SessionChanged
 from zk_source.wire.jute import BadReplyError
-from zk_source.wire.operations import Err, EventType, Request, Sync
+from zk_source.wire.operations import AddWatch, Err, EventType, Request, Sync
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -72,6 +72,7 @@ class Watched:
         self.inbox = inbox
         self.zk = Ensemble()
         self.silent = False
+        self.open = False
         self.clients = 0
         self.checks: list[bool] = []
         self.has_no_brokers = False
@@ -80,6 +81,7 @@ class Watched:
     def connect(self) -> None:
         """Connect at once, unless it is silent."""
         self.clients += 1
+        self.open = True
         if not self.silent:
             self.zk.connect()
             self.inbox.put(SessionChanged(self.clients, SessionState.CONNECTED.value, SERVER))
@@ -122,6 +124,7 @@ class Watched:
 
     def close(self) -> None:
         """End the client."""
+        self.open = False
 
 
 class Lease(SoleWatcher):
@@ -232,6 +235,41 @@ def test_a_healthy_watcher_sends_a_beat_each_second_and_a_heartbeat_every_ten(st
     assert stage.lease.reports >= reports + 60 * SECOND, "the loop reports that it works"
 
 
+def test_the_loop_reports_that_it_works_for_each_change_of_a_resync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One reply brings the values of hundreds of znodes: a loop that is busy with them does not hang."""
+    stage = Stage(monkeypatch)
+    for number in range(1_000):
+        stage.watched.zk.put(f"/brokers/ids/{number}")
+    stage.watched.connect()
+    stage.polls(5 * SECOND)
+    assert stage.kinds.count(ChangeKind.RESYNC_FINISHED) == 1
+    assert stage.lease.reports > len(stage.kafka.log) > 1_000
+
+
+def test_a_change_carries_the_time_of_its_reply(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """However long the loop waited for something before."""
+    arrived: list[int] = []
+    stage.ahead_ms = HOUR_MS
+
+    def pop(wait_s: float, **_: float) -> Any:
+        stage.now_ms += int(wait_s * 1_000)
+        item = Inbox.pop(stage.inbox, 0)
+        if isinstance(item, Reply) and item.token > 0:
+            arrived.append(stage.now_ms + stage.ahead_ms)
+        return item
+
+    monkeypatch.setattr(stage.inbox, "pop", pop)
+    stage.polls(1)
+    stage.watched.put("/controller")
+    stage.polls(SECOND)
+    (last,) = [each for each in stage.kafka.log if each.path == "/controller"][1:]
+    assert [last.observed_at] == arrived
+
+
 @pytest.mark.parametrize("source_ahead_ms", [HOUR_MS, -HOUR_MS])
 def test_a_beat_carries_the_clock_difference_to_zookeeper(
     stage: Stage, source_ahead_ms: int
@@ -281,7 +319,7 @@ def test_a_walk_waits_for_room_and_loses_nothing(monkeypatch: pytest.MonkeyPatch
 def test_the_log_is_not_complete_before_a_change_is_read(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    """However often ZooKeeper answers in the meantime."""
+    """However often ZooKeeper answers in the meantime, and also when the read is lost with its connection."""
     send = stage.watched.send
     monkeypatch.setattr(
         stage.watched, "send", lambda token, request: token > 0 or send(token, request)
@@ -289,6 +327,61 @@ def test_the_log_is_not_complete_before_a_change_is_read(
     stage.watched.put("/controller_epoch")
     (*_, last) = stage.polls(5 * SECOND)
     assert (last.log_complete_ms or 0) > 4_000 > (last.source_answered_ms or 0)
+    stage.inbox.put(SessionChanged(stage.watched.clients, "SUSPENDED", SERVER))
+    (*_, last) = stage.polls(2 * SECOND)
+    assert (last.log_complete_ms or 0) > 6_000
+
+
+def test_a_connection_without_watches_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """The answers of a server that reports no changes renew no sign of life."""
+    send = stage.watched.send
+    monkeypatch.setattr(
+        stage.watched,
+        "send",
+        lambda token, request: isinstance(request, AddWatch) or send(token, request),
+    )
+    stage.inbox.put(SessionChanged(stage.watched.clients, "SUSPENDED", SERVER))
+    stage.watched.connect()
+    (*_, last) = stage.polls(5 * SECOND)
+    assert (last.source_answered_ms or 0) > 4_000
+    assert (last.log_complete_ms or 0) > 4_000
+
+
+def test_a_question_that_ends_with_its_connection_is_asked_again_on_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where no watches have to be set first, and both connections are seen in one poll."""
+    stage = Stage(monkeypatch, zk_watches="one-shot")
+    stage.watched.connect()
+    stage.polls(2 * SECOND)
+    stage.watched.silent = True
+    stage.polls(2 * SECOND)
+    stage.watched.silent = False
+    stage.inbox.put(SessionChanged(stage.watched.clients, "SUSPENDED", SERVER))
+    stage.inbox.put(SessionChanged(stage.watched.clients, "CONNECTED", SERVER))
+    (*_, last) = stage.polls(20 * SECOND)
+    assert stage.watched.clients == 1
+    assert (last.source_answered_ms or 0) <= 1_000 + POLL_MS
+
+
+def test_a_refused_question_is_asked_again(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
+    """A server that throttles its clients for a moment is not taken for a silent one."""
+    send, refused = stage.watched.send, list[int]()
+
+    def refuse_first(token: int, request: Request) -> None:
+        if token > 0 or refused:
+            send(token, request)
+        else:
+            refused.append(token)
+            stage.inbox.put(Reply(token, 0, Err.MARSHALLING, b"", 0))
+
+    monkeypatch.setattr(stage.watched, "send", refuse_first)
+    clients = stage.watched.clients
+    (*_, last) = stage.polls(20 * SECOND)
+    assert (len(refused), stage.watched.clients) == (1, clients)
+    assert (last.source_answered_ms or 0) <= 1_000 + POLL_MS
 
 
 def test_views_that_kafka_has_lost_are_published_by_a_resync(stage: Stage) -> None:
@@ -376,11 +469,13 @@ def test_a_wait_delays_no_proof_that_the_log_is_complete(stage: Stage, begins: i
 
 
 def test_a_poll_handles_a_limited_number_of_items(stage: Stage) -> None:
-    """A storm of notifications does not keep the lease and the threads from being checked."""
+    """A storm of notifications does not keep the lease and the threads from being checked; each reports that the loop works."""
     for _ in range(MAX_ITEMS_AT_ONCE + 50):
         stage.inbox.put(Notification(3, "/brokers/ids/1"))
     stage.waits_s.clear()
+    reports = stage.lease.reports
     stage.service._poll()
+    assert stage.lease.reports > reports + MAX_ITEMS_AT_ONCE
     assert len(stage.inbox) >= 50
     assert stage.waits_s[1:] == [0] * (MAX_ITEMS_AT_ONCE - 1), "it waits for the first alone"
 
@@ -413,6 +508,15 @@ def test_commands_for_the_user_end_the_watcher_with_their_own_errors(stage: Stag
         stage.service._carry_out(GiveUp("no znode"))
     stage.service._carry_out(NoBrokers())
     assert stage.watched.has_no_brokers
+
+
+def test_each_published_change_is_counted_by_its_kind(stage: Stage) -> None:
+    """The counts are those of the log."""
+    stage.watched.put("/brokers/ids/8", "/brokers/ids/9")
+    stage.polls(15 * SECOND)
+    for kind in (ChangeKind.RESYNC_STARTED, ChangeKind.SET, ChangeKind.HEARTBEAT):
+        count = stage.value("kcm_watcher_changes_total", kind=kind.value)
+        assert count == stage.kinds.count(kind) > 0
 
 
 def test_the_change_delay_is_observed_for_set_changes_only(stage: Stage) -> None:
@@ -457,6 +561,7 @@ def test_a_term_continues_from_the_log_and_ends_with_a_heartbeat(
         poll()
         if ChangeKind.RESYNC_FINISHED in stage.kinds:
             assert stage.value("kcm_watcher_leader") == 1
+            assert stage.watched.open
             stop.set()
 
     monkeypatch.setattr(stage.service, "_poll", poll_until_resynced)
@@ -471,6 +576,28 @@ def test_a_term_continues_from_the_log_and_ends_with_a_heartbeat(
     assert (last.kind, last.session) == (ChangeKind.HEARTBEAT, SessionState.LOST)
     assert last.dropped == 7
     assert stage.watched.zk.data_watches, "watches are those of the setting"
+    assert not stage.watched.open, "the session ends with the term"
+
+
+def test_an_error_of_the_thread_that_asks_for_the_servers_health_ends_the_watcher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It reaches the user, and the connections are closed."""
+    stage = Stage(monkeypatch)
+
+    @contextmanager
+    def watched_health(*_: object) -> Iterator[Callable[[], None]]:
+        yield Mock(side_effect=[None, EnvironmentProblemError("the thread hangs")])
+
+    def poll() -> None:
+        assert next(polls) < 9
+
+    polls = itertools.count()
+    monkeypatch.setattr(service, "watched_health", watched_health)
+    monkeypatch.setattr(stage.service, "_poll", poll)
+    with pytest.raises(EnvironmentProblemError, match="the thread hangs"):
+        stage.service.run(threading.Event())
+    assert (next(polls), stage.watched.open) == (2, False)
 
 
 def test_a_stop_before_the_first_poll_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,8 @@ def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
     play.connect()
     play.deliver_all()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0",))
+    (refused,) = [each for each in play.other_commands if isinstance(each, Warn)]
+    assert refused.about["reason"] == "it closes the connection at the request"
 
 
 def test_a_server_that_times_out_is_not_taken_for_an_old_one() -> None:

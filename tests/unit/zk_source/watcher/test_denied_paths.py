@@ -50,13 +50,15 @@ def test_the_root_is_never_named_for_the_paths_below_it() -> None:
 
 
 def test_counts_of_paths_that_are_no_longer_denied_are_removed() -> None:
-    """Topics are created and deleted for as long as no resync is due."""
+    """Topics are created and deleted for as long as no resync is due, and each resync begins with no counts."""
     denied = DeniedPaths()
     denied.add("/brokers/topics/t")
     for number in range(3):
         denied.add(f"/brokers/topics/t{number}/partitions/0/state")
         denied.discard_all(f"/brokers/topics/t{number}")
     assert dict(denied._below) == {"/brokers": 1, "/brokers/topics": 1}
+    denied.clear()
+    assert dict(denied._below) == {}
 
 
 def test_a_path_that_can_be_read_again_is_no_longer_named() -> None:

@@ -61,9 +61,15 @@ def test_a_round_is_done_when_all_paths_marked_before_it_are_read() -> None:
     assert dirty.answered(b) == 1
     assert dirty.start_reads(9) == (b,)
     assert (dirty.oldest_round, dirty.answered(b), dirty.oldest_round) == (0, 0, 1)
+    dirty.mark(b)
+    dirty.round = 2
+    dirty.mark(b, 0)
+    assert (len(dirty), dirty.oldest_round) == (1, 0), "one that waits is moved to an earlier round"
+    assert dirty.start_reads(9) == (b,)
+    assert (dirty.answered(b), dirty.oldest_round) == (0, 2)
     dirty.mark(a, 0)
     dirty.clear()
-    assert (dirty.oldest_round, len(dirty)) == (1, 0)
+    assert (dirty.oldest_round, len(dirty)) == (2, 0)
 
 
 @given(
