@@ -37,7 +37,7 @@ class Archived(NamedTuple):
     folder: Path
     """In the cache."""
     kept: int
-    """How many archives are kept besides those in use: each release and each Java has its own."""
+    """How many of the last used archives are kept, in use or not: each release and each Java has its own."""
     mib: int
     """The size of one."""
     announced: str
