@@ -46,8 +46,8 @@ LOG: Table[ClusterView] = {
         ),
     ),
     "kcm_cluster_watcher_session_since_timestamp_seconds": figure(
-        "Unix time in seconds when the watcher's ZooKeeper session entered its current state; absent before that is "
-        "known, and in KRaft.",
+        "Unix time in seconds since when the watcher's ZooKeeper session has been CONNECTED, or has not; absent before "
+        "that is known, and in KRaft.",
         lambda view: seconds(view.log.session_since),
     ),
     "kcm_cluster_watcher_heartbeat_timestamp_seconds": figure(

@@ -111,7 +111,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Changes that this watcher has dropped since it started, because it could not buffer them."""
     session: SessionState | None = None
     session_since: Int64 | None = None
-    """Since when the session has been in this state."""
+    """Since when the session has been CONNECTED, or has not."""
     zookeeper: Name | None = None
     """The server of the session, as host:port."""
 

@@ -573,7 +573,8 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     """How long ago the source (ZooKeeper) last answered anything, by a monotonic clock; None: never yet."""
     log_complete_ms: int | None = None
     """How long ago the source held nothing that the log does not hold now: later changes may wait to be read,
-    or to be acknowledged by Kafka. None: not known."""
+    or to be acknowledged by Kafka. While a resync goes on, it may lack what the resync has yet to read, and says so.
+    None: not known."""
     source_ahead_ms: int | None = None
     """By how much the source's clock is at least ahead of the watcher's, as the newest changes show it; negative
     if it is behind. None: not known."""

@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_BEATS_MS, ReaderProgress, Stage
 from controller_model.records.views import ClusterView, WatcherBeat
 
@@ -214,7 +215,7 @@ def _with_transit(held: tuple[_Transit, ...], new: _Transit) -> tuple[_Transit, 
 
 def _is_log_late(beat: WatcherBeat | None) -> bool:
     """Return whether changes wait in the watcher although ZooKeeper has answered it since."""
-    if beat is None:
+    if beat is None or beat.session not in {None, SessionState.CONNECTED}:
         return False
     answered_ms, complete_ms = beat.source_answered_ms, beat.log_complete_ms
     if answered_ms is None or complete_ms is None:

@@ -184,6 +184,8 @@ class WatcherService:
         self._watcher.on_tick(now_ms)
         self._carry_out_commands()
         self._zookeeper_clock.on_published()
+        if not self._watcher.session.watching:
+            self._writer.completeness.reads_forgotten()
         self._writer.beat(
             steady_ms(),
             oldest_round=self._watcher.reader.dirty.oldest_round,
@@ -195,7 +197,6 @@ class WatcherService:
         """Ask ZooKeeper continuously: the answers, and when they were asked for, show whether it still responds."""
         if not self._watcher.armed:
             self._pulse.give_up()
-            self._writer.completeness.reads_forgotten()
             return
         silent_ms = self._pulse.waits_ms(now_ms)
         if silent_ms > self._settings.most_silent_ms:
@@ -262,11 +263,12 @@ class WatcherService:
 
     def _handle_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)
+        silent_ms = self._pulse.waits_ms(now_ms)
         # A new connection may be armed before the next question is due, and questions to the old
         # one get no answer.
         self._pulse.give_up()
         self._zookeeper_clock.on_session()
-        self._watcher.on_session(state, change.server, now_ms)
+        self._watcher.on_session(state, change.server, now_ms, silent_ms=silent_ms)
         log = self._log.info if state is SessionState.CONNECTED else self._log.warning
         log("ZooKeeper session", state=state.value, zookeeper=change.server)
 

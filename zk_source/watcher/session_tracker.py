@@ -16,6 +16,7 @@ class SessionTracker:
         self.server = ""
         self.state = SessionState.LOST
         self.since_ms = now_ms
+        """Since when the session is CONNECTED, or is not."""
         self._down_since_ms = now_ms
 
     @property
@@ -28,12 +29,12 @@ class SessionTracker:
         self.connected = True
         self.server = server
 
-    def connection_down(self, state: SessionState, now_ms: int) -> None:
-        """Note that the connection (SUSPENDED) or the session (LOST) is gone."""
+    def connection_down(self, state: SessionState, now_ms: int, *, silent_ms: int = 0) -> None:
+        """Note that the connection (SUSPENDED) or the session (LOST) is gone, after a silence of so long."""
         if self.connected:
             self._down_since_ms = now_ms
         self.connected = False
-        self.report(state, now_ms)
+        self.report(state, now_ms - silent_ms)
 
     def watches_lost(self, now_ms: int) -> None:
         """Note that events were missed on a live connection."""
@@ -48,8 +49,11 @@ class SessionTracker:
         """Count again from now: a new client tries to connect."""
         self._down_since_ms = now_ms
 
-    def report(self, state: SessionState, now_ms: int) -> None:
-        """Report this state from now on: CONNECTED when a resync begins."""
-        if state is not self.state:
-            self.state = state
-            self.since_ms = now_ms
+    def report(self, state: SessionState, since_ms: int) -> None:
+        """Report this state from now on: CONNECTED when a resync begins.
+
+        A session that is suspended and then lost has followed the cluster until it was suspended.
+        """
+        if SessionState.CONNECTED in {state, self.state} and state is not self.state:
+            self.since_ms = since_ms
+        self.state = state

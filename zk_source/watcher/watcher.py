@@ -137,13 +137,15 @@ class Watcher:
 
     # --- what happened ----------------------------------------------------------------------
 
-    def on_session(self, state: SessionState, server: str, now_ms: int) -> None:
-        """Handle a change of the connection or the session."""
+    def on_session(
+        self, state: SessionState, server: str, now_ms: int, *, silent_ms: int = 0
+    ) -> None:
+        """Handle a change of the connection or the session. `silent_ms`: for how long a question has had no answer."""
         self._out.forget(lambda _: True)
         self._stop_reading()
         self._arming.on_session(state, server, now_ms)
         if state is not SessionState.CONNECTED:
-            self.session.connection_down(state, now_ms)
+            self.session.connection_down(state, now_ms, silent_ms=silent_ms)
             self._heartbeat(now_ms)
             return
         self.session.connection_up(server)
@@ -238,7 +240,7 @@ class Watcher:
 
     def on_silence(self, silent_ms: int, now_ms: int) -> None:
         """Note that a connection that seems to be up gives no answer: only a new client helps."""
-        self.on_session(SessionState.LOST, "", now_ms)
+        self.on_session(SessionState.LOST, "", now_ms, silent_ms=silent_ms)
         self._out.add(ReplaceClient(f"no answer for {silent_ms / 1000:.0f} s"))
 
     def on_dropped(self, changes: int, reason: str, now_ms: int) -> None:

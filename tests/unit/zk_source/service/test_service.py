@@ -332,6 +332,42 @@ def test_the_log_is_not_complete_before_a_change_is_read(
     assert (last.log_complete_ms or 0) > 6_000
 
 
+@pytest.mark.parametrize("lost", [Overflow(1), OtherWatcher("prod", "he", 10, 1_000_000)])
+def test_the_log_is_not_complete_while_notifications_are_missed(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage, lost: Any
+) -> None:
+    """However often ZooKeeper answers on the live connection: nothing is read until a resync begins."""
+    stage.polls(40 * SECOND)  # it is no newcomer any more
+    send = stage.watched.send
+    monkeypatch.setattr(
+        stage.watched, "send", lambda token, request: token > 0 or send(token, request)
+    )
+    stage.inbox.put(lost)
+    (*_, last) = stage.polls(5 * SECOND)
+    assert last.session is SessionState.SUSPENDED
+    assert (last.log_complete_ms or 0) > 4_000 > (last.source_answered_ms or 0)
+    monkeypatch.setattr(stage.watched, "send", send)
+    stage.inbox.put(Overflow(1))  # what waits for an answer is given up
+    (*_, last) = stage.polls(3 * SECOND)
+    assert last.session is SessionState.CONNECTED
+    assert (last.log_complete_ms or 0) <= 1_000 + POLL_MS
+
+
+@pytest.mark.parametrize("breaks", [True, False])
+def test_a_session_has_been_lost_since_zookeeper_fell_silent(stage: Stage, *, breaks: bool) -> None:
+    """Whether its connection breaks then, or the watcher gives it up."""
+    stage.watched.silent = True
+    stage.polls(1)
+    silent_at = stage.now_ms
+    stage.polls(4 * SECOND)
+    if breaks:
+        stage.inbox.put(SessionChanged(stage.watched.clients, "SUSPENDED", SERVER))
+    stage.polls(20 * SECOND)
+    last = [change for change in stage.kafka.log if change.kind is ChangeKind.HEARTBEAT][-1]
+    assert last.session is SessionState.LOST
+    assert abs((last.session_since or 0) - silent_at) <= 1_000
+
+
 def test_a_connection_without_watches_proves_nothing(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:

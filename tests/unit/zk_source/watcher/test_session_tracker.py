@@ -57,7 +57,7 @@ def test_fifteen_seconds_without_a_connection_lead_to_a_new_client(play: Play) -
     play.pass_time(1_000)
     (command,) = play.other_commands
     assert isinstance(command, ReplaceClient)
-    assert play.reader.changes[-1].session is SessionState.LOST
+    assert reported(play) == (SessionState.LOST, play.now_ms - 15_000)
 
 
 def test_a_watcher_that_never_connects_asks_for_a_new_client_too() -> None:
