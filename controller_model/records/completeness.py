@@ -91,7 +91,8 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Status
     since: int | None
-    """Since when the status holds; None while live, or if it is not known."""
+    """Since when the status holds, while behind or blind since when the figures do not follow the cluster, for whatever
+    reason holds now; None while live, or if it is not known."""
     stage: Stage | None
     """The stage to blame; None while live."""
     verified_at: int | None
@@ -141,23 +142,31 @@ _Found = tuple[Status, int | None, Stage | None]
 
 
 def _late(view: ClusterView, progress: ReaderProgress, now: int) -> _Found | None:
-    """Return the status and stage of what is late or blind, and since when; None if nothing is."""
-    late_ms = progress.late_ms
-    if _is_late(progress.read_ms, LATE_BEATS_MS):
-        return Status.BEHIND, _ago(now, progress.read_ms), Stage.EXPORTER
-    if _is_late(progress.fold_ms, late_ms):
-        return Status.BEHIND, _ago(now, progress.fold_ms), Stage.FOLD
-    if _is_late(progress.watcher_ms, late_ms):
-        fold_is_late = progress.log_ahead_ms is not None and progress.log_ahead_ms > LATE_MS
-        stage = Stage.FOLD if fold_is_late else Stage.WATCHER
-        return Status.BEHIND, _ago(now, progress.watcher_ms), stage
-    if view.log.session not in {None, SessionState.CONNECTED}:
-        return Status.BLIND, view.log.session_since, Stage.WATCHER
-    if progress.session not in {None, SessionState.CONNECTED} or _is_late(
-        progress.zookeeper_ms, late_ms
+    """Return the status and stage of what is late or blind, and since when; None if nothing is.
+
+    Of several the outermost is named, and the time is the earliest that is known: until then the figures followed.
+    """
+    found: list[_Found] = []
+    fold_is_late = progress.log_ahead_ms is not None and progress.log_ahead_ms > LATE_MS
+    for age_ms, most_ms, stage in (
+        (progress.read_ms, LATE_BEATS_MS, Stage.EXPORTER),
+        (progress.fold_ms, progress.late_ms, Stage.FOLD),
+        (progress.watcher_ms, progress.late_ms, Stage.FOLD if fold_is_late else Stage.WATCHER),
     ):
-        return Status.BLIND, _ago(now, progress.zookeeper_ms), Stage.WATCHER
-    return None
+        if _is_late(age_ms, most_ms):
+            found.append((Status.BEHIND, _ago(now, age_ms), stage))
+    lost_sessions = {view.log.session, progress.session} - {None, SessionState.CONNECTED}
+    if lost_sessions or _is_late(progress.zookeeper_ms, progress.late_ms):
+        lost_at = view.log.session_since if view.log.session in lost_sessions else None
+        # The watcher notices a silence some seconds after it began.
+        times = [at for at in (lost_at, _ago(now, progress.zookeeper_ms)) if at is not None]
+        found.append((Status.BLIND, min(times, default=None), Stage.WATCHER))
+    if not found:
+        return None
+    status, since, outermost = found[0]
+    if since is not None:
+        since = min(at for _, at, _ in found if at is not None)
+    return status, since, outermost
 
 
 def _left(view: ClusterView) -> _Found | None:

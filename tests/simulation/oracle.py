@@ -19,7 +19,7 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.records.completeness import LATE_MS, Completeness, Stage, Status
+from controller_model.records.completeness import LATE_MS, Completeness, Stage, Status, _not_proven
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicCreated, TopicDeleted
@@ -49,6 +49,7 @@ PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
 _LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 _ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
 
+_LATE = frozenset({Status.BEHIND, Status.BLIND})
 _SETS_CLOCKS = (
     *("watcher's clock set", "fold's clock set", "exporter's clock set", "ZooKeeper's clock set"),
     "hours pass in the log",
@@ -304,35 +305,47 @@ class Oracle:
 
     # --- at the exporter --------------------------------------------------------------------
 
-    def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness) -> None:
-        """Judge what is shown as live: each znode's value was the truth not long ago."""
+    def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness, wall: int) -> None:
+        """Judge what is shown as live, or as late since a moment: each znode's value was the truth not long before."""
         skew = completeness.clock_skew_ms
         if skew and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
             raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
         if Stage.ZOOKEEPER in skew:
             self.world.hit("ZooKeeper's clock was reported to disagree")
+        view, since = snapshot.view, completeness.since
         if completeness.status in _LIVE:
-            view = snapshot.view
             self.on_live(view.as_of, view.log.digest)
+        elif (
+            completeness.status in _LATE
+            and since is not None
+            and _not_proven(view) is None
+            and not any(self.world.hits[fault] for fault in _SETS_CLOCKS)
+        ):
+            claim = "late figures were true until the time that is shown"
+            self._judge(view.as_of, view.log.digest, wall - since, claim)
 
     def on_live(self, as_of: AsOf, digest: str, *, age_ms: int = 0) -> None:
         """Judge figures, by their digest, that were shown as live so long ago."""
+        self.live += self._judge(as_of, digest, age_ms, "live is true")
+
+    def _judge(self, as_of: AsOf, digest: str, age_ms: int, claim: str) -> bool:
+        """Judge figures that were the truth so long ago; return whether that could be judged."""
         state = self.world.fold.states.get((as_of, digest))
         in_minority = self.world.clock.now - age_ms < self.world.minority_until + LIVE_LAG_MS
         lag_ms = MINORITY_LAG_MS if in_minority else LIVE_LAG_MS
         proof = self.world.recently(lag_ms + age_ms)
         if state is None or proof is None:
-            return
-        self.live += 1
+            return False
         if self.world.kafka.is_damaged_controller(self._held_by(state)):
             raise BrokenError("an unreadable controller is not live", f"at {as_of}")
         held = self._held_by(state)
         nodes = self.world.zk.tree.nodes
         if held == {path: znode.mzxid for path, znode in nodes.items() if is_logged(path)}:
-            return
+            return True
         wrong = self.untrue(held, proof)
         if wrong:
-            raise BrokenError("live is true", f"at {as_of}: {wrong[:3]}")
+            raise BrokenError(claim, f"at {as_of}, {age_ms} ms ago: {wrong[:3]}")
+        return True
 
     def _held_by(self, state: State) -> dict[str, int]:
         if self._held[0] is not state:

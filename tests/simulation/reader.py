@@ -170,5 +170,5 @@ class Exporter:
         if restart == self.restarts:
             snapshot = self.snapshot
             if snapshot is not None and self.state.status.read_to_end_once:
-                self.world.oracle.on_shown(snapshot, self.completeness(snapshot))
+                self.world.oracle.on_shown(snapshot, self.completeness(snapshot), self.wall)
             self.world.clock.after(SAMPLED_MS, lambda: self._sample(restart))

@@ -46,10 +46,28 @@ def read(**fields: object) -> ReaderProgress:
             (Status.BEHIND, T0 - LATE_MS - 1, Stage.FOLD),
         ),
         ({}, read(fold_ms=None), (Status.BEHIND, None, Stage.FOLD)),
-        ({}, read(fold_ms=LATE, watcher_ms=LATE + 9), (Status.BEHIND, T0 - LATE, Stage.FOLD)),
+        ({}, read(fold_ms=LATE, watcher_ms=LATE + 9), (Status.BEHIND, T0 - LATE - 9, Stage.FOLD)),
+        ({}, read(fold_ms=LATE + 9, watcher_ms=LATE), (Status.BEHIND, T0 - LATE - 9, Stage.FOLD)),
+        ({}, read(fold_ms=None, watcher_ms=LATE), (Status.BEHIND, None, Stage.FOLD)),
+        ({}, read(watcher_ms=LATE, zookeeper_ms=None), (Status.BEHIND, T0 - LATE, Stage.WATCHER)),
         ({}, read(zookeeper_ms=LATE), (Status.BLIND, T0 - LATE, Stage.WATCHER)),
         ({}, read(zookeeper_ms=None), (Status.BLIND, None, Stage.WATCHER)),
         ({}, read(zookeeper_ms=9, session=SUSPENDED), (Status.BLIND, T0 - 9, Stage.WATCHER)),
+        (
+            {"session": SUSPENDED, "session_since": T0 - 8},
+            read(zookeeper_ms=9),
+            (Status.BLIND, T0 - 9, Stage.WATCHER),
+        ),
+        (
+            {"session": SUSPENDED, "session_since": T0 - 9},
+            read(zookeeper_ms=None),
+            (Status.BLIND, T0 - 9, Stage.WATCHER),
+        ),
+        (
+            {"session_since": T0 - 99},
+            read(session=SUSPENDED, zookeeper_ms=9),
+            (Status.BLIND, T0 - 9, Stage.WATCHER),
+        ),
         (
             {"session": SUSPENDED, "session_since": T0 - 9, "divergent_since": T0},
             FRESH,
@@ -70,7 +88,7 @@ def test_the_status_names_the_worst_and_the_stage(
     progress: ReaderProgress,
     expected: tuple[Status, int | None, Stage | None],
 ) -> None:
-    """The stage nearest to the reader is blamed first, with the time since when."""
+    """The stage nearest to the reader is blamed first; until the time the figures followed, whatever else is late."""
     found = assess(cluster_view(log=log_view(**log)), progress, T0)
     assert (found.status, found.since, found.stage) == expected
     assert found.up == (expected[0] not in {Status.BEHIND, Status.BLIND})
