@@ -343,6 +343,18 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("copied") / "checkpoint"
 
 
+def press_ctrl_c(stream: Stream) -> int | None:
+    """Interrupt the fold as a terminal does, with all that it has started; return its exit code."""
+    process = stream.process
+    assert process is not None
+    process.expected_running = False
+    for pid in set().union(*(generation(process.pid, below) for below in range(4))):
+        os.kill(pid, signal.SIGINT)
+    wait_until(lambda: process.running, lambda runs: not runs, deadline_s=FOLD_DEADLINE_S)
+    assert "Traceback" not in process.log_tail()
+    return process.exit_code
+
+
 def restore(stream: Stream, copied: Path) -> None:
     """Stop the fold, and start it on a copy of its checkpoint folder."""
     assert stream.process is not None
@@ -359,8 +371,7 @@ def test_a_restored_checkpoint_goes_on_where_it_was_copied(
     """The log since then is folded again, in the same lineage: nothing is counted or reported twice."""
     stream.append_new(lasting)
     before = outcome.folded(lasting)
-    assert stream.process is not None
-    assert stream.process.stop() == 0
+    assert press_ctrl_c(stream) == 0
     shutil.copytree(stream.checkpoint_dir, copied)
     stream.start()
     for _ in range(3):
