@@ -4,19 +4,27 @@ The rule: only a proof makes the figures complete. Anything else that goes wrong
 requests another resync.
 """
 
+from controller_model.records.changes import SessionState
 from controller_model.records.events import Anomaly, AnyEvent, Incomplete, Verified
 from controller_model.records.foreign_writes import ForeignWriteKind
-from controller_model.records.views import ResyncWanted
+from controller_model.records.views import LogView, ResyncWanted
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 
 
-def mark_incomplete(
-    state: ClusterState, *, at: int, reason: str, ask: bool, offset: int | None = None
+def mark_incomplete(  # each by its name
+    state: ClusterState,
+    *,
+    at: int,
+    reason: str,
+    ask: bool,
+    since: int | None = None,
+    offset: int | None = None,
 ) -> list[AnyEvent]:
     """Mark the figures as incomplete; with `ask`, request a resync unless one is requested already.
 
-    `offset`: where the log is to go on, for a source that can write its records again.
+    `since`: since when changes may be missing, where that is before `at`, when it is noticed. `offset`: where the log
+    is to go on, for a source that can write its records again.
     """
     log = state.control.log
     if ask:
@@ -24,8 +32,15 @@ def mark_incomplete(
     log.reason = reason
     if log.view.incomplete_since is not None:
         return []
-    log.view.incomplete_since = at
+    log.view.incomplete_since = at if since is None else since
     return [Incomplete(at=at, position=log.position, reason=reason)]
+
+
+def followed_until(view: LogView, at: int) -> int:
+    """Return up to when the log is known to have followed the source, where it is noticed `at` that it did not."""
+    is_followed = view.session in {None, SessionState.CONNECTED}
+    until = view.sign_of_life if is_followed else view.session_since
+    return at if until is None else min(at, until)
 
 
 PROOF_MS = 300_000

@@ -38,6 +38,7 @@ from controller_model.sources.zookeeper.znodes import END_READERS
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import (
     count_anomaly,
+    followed_until,
     mark_incomplete,
     mark_verified,
     request_resync,
@@ -69,7 +70,9 @@ def _start_resync(state: ClusterState, change: ZnodeChange, _handle: Handle) -> 
     if log.baseline and (change.seq == 1 or out_of_sight):
         # The held values are old; what happened since is not known until everything is read again.
         reason = f"a resync is under way after a time out of sight: {change.reason or 'no reason'}"
-        return mark_incomplete(state, at=change.observed_at, reason=reason, ask=False), False
+        at = change.observed_at
+        since = followed_until(log.view, at)
+        return mark_incomplete(state, at=at, since=since, reason=reason, ask=False), False
     return [], False
 
 
@@ -101,9 +104,11 @@ def _finish_resync(state: ClusterState, change: ZnodeChange, handle: Handle) -> 
 
 
 def _fail(state: ClusterState, *, at: int, reason: str) -> Applied:
-    """Report that a resync failed, and request another one."""
-    request_resync(state.control.log, reason, again=True)
-    return mark_incomplete(state, at=at, reason=reason, ask=False), False
+    """Report that a resync failed, and request another one: changes may be missing since the last proof."""
+    log = state.control.log
+    request_resync(log, reason, again=True)
+    since = log.view.verified_at
+    return mark_incomplete(state, at=at, since=since, reason=reason, ask=False), False
 
 
 def _verify(state: ClusterState, at: int) -> list[AnyEvent]:

@@ -198,6 +198,23 @@ def test_a_resync_after_a_lost_session_requests_no_other_resync(reason: str | No
 
 
 @pytest.mark.parametrize("lost", ["session", "watcher"])
+def test_figures_are_in_doubt_since_they_were_followed_last(lost: str) -> None:
+    """Until the session was lost, or until the last sign of life of a watcher that another one follows."""
+    history, fold = small_cluster(), Fold()
+    history.heartbeat()
+    followed_until = history.changes[-1].observed_at
+    if lost == "session":
+        history.heartbeat(session=SessionState.LOST, session_since=followed_until)
+    else:
+        history.new_generation("w2")
+    history.now += 5_000
+    history.start_resync()
+    fold.follow(history)
+    assert history.changes[-1].observed_at > followed_until
+    assert fold.cluster_view().log.incomplete_since == followed_until
+
+
+@pytest.mark.parametrize("lost", ["session", "watcher"])
 def test_after_a_lost_session_figures_are_incomplete_until_the_resync_ends(
     lost: str,
 ) -> None:

@@ -57,8 +57,8 @@ def test_a_hole_without_a_resync_keeps_an_incident_from_being_well() -> None:
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
+    missing_since = history.changes[-1].observed_at
     history.seq += 1
-    missing_since = history.now + BEAT_MS + 1
     beat(history, fold, 400)
     assert shown(fold).unsure_since == missing_since
     assert "out of sight since" in shown(fold).summary

@@ -40,6 +40,20 @@ def test_what_a_snapshot_does_not_name_goes() -> None:
     assert fold.views()["prod/broker/3"].record.fenced is None
 
 
+def test_while_a_snapshot_is_read_figures_are_in_doubt_since_they_were_followed_last() -> None:
+    """What happened between the last slice and the snapshot is not held yet."""
+    cluster = a_cluster()
+    followed_until = cluster.now
+    fold = KraftFold().feed(Watcher(cluster).slices())
+    fold.feed([Watcher(cluster).heartbeat(sent_at=followed_until)])
+    cluster.tick(60_000)
+    cluster.create("u", 2, 2)
+    started, *_ = Watcher(cluster).snapshot()
+    assert started.observed_at > followed_until
+    fold.feed([started])
+    assert fold.cluster.log.incomplete_since == followed_until
+
+
 def test_what_the_log_stated_of_brokers_and_controllers_goes_as_well() -> None:
     """Configurations of brokers and registered controllers that a snapshot does not name; levels that it names stay."""
     cluster = a_cluster()

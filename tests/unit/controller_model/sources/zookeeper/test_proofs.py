@@ -68,19 +68,20 @@ def test_a_baseline_has_the_znodes_the_controller_and_its_epoch() -> None:
 
 
 def test_a_hole_is_reported_and_counted_each_time() -> None:
-    """The first hole is an event; all holes are counted; the newest is the reason."""
+    """The first hole is an event; all holes are counted; the newest is the reason. It begins behind the last record."""
     history, fold, log = begun()
+    before = last(history).observed_at
     history.seq += 2
     history.heartbeat()
     reason = "a hole in the log: changes 11 to 12 are missing"
     at = last(history).observed_at
     assert fold.follow(history) == [Incomplete(at=at, position=Position(1, 13), reason=reason)]
     assert log.wanted == ResyncWanted(number=1, reason="a hole in the log")
-    assert (log.view.holes, log.view.incomplete_since, log.reason) == (1, at, reason)
+    assert (log.view.holes, log.view.incomplete_since, log.reason) == (1, before, reason)
     history.seq += 1
     history.heartbeat()
     assert fold.follow(history) == []
-    assert (log.view.holes, log.view.incomplete_since) == (2, at)
+    assert (log.view.holes, log.view.incomplete_since) == (2, before)
     assert log.reason == "a hole in the log: changes 14 to 14 are missing"
     history.new_generation("w2")
     history.seq = 1
@@ -250,11 +251,14 @@ def test_each_failure_of_a_resync_has_its_own_reason() -> None:
         number=1, reason="a resync ended whose start is missing"
     )
 
-    history, fold, _ = begun()
+    history, fold, log = begun()
+    proven_at = log.view.verified_at
+    history.heartbeat()
     history.start_resync()
     history.finish_resync(znodes=99)
     reported = failed(fold, history)[1]
     assert reported == ResyncWanted(number=1, reason="a resync whose count or digest is not ours")
+    assert log.view.incomplete_since == proven_at is not None
 
     history, fold, log = begun()
     history.start_resync()
