@@ -300,6 +300,7 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
     state: ClusterState | None = None
     base: tuple[int, int] | None = None
     awaited: int | None = None
+    read: set[int | None] = set()
     for rows in path.batches():
         batch = read_batch(note, rows)
         note = batch.note
@@ -314,15 +315,16 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
                 events = EventBatch(state)
             events.apply(change)
+            if change.path == "/controller":
+                read.add(change.czxid)
             if base is None and state.control.log.baseline:
                 controller = state.control.source.controller
                 view = state.control.controller.view
                 # /controller was read, but its epoch not yet: one more election is in flight.
                 behind = (controller.czxid or 0) > controller.epoch_zxid
                 base = (view.elections, (view.epoch or 0) + behind)
-                awaited = (
-                    None if controller.czxid == controller.epoch_zxid else controller.epoch_zxid
-                )
+                # A server that lags may show a controller again which was read before, and has gone since.
+                awaited = None if controller.epoch_zxid in read else controller.epoch_zxid
             elif base and awaited and (change.path, change.czxid) == ("/controller", awaited):
                 # Its epoch was read before the baseline, and /controller itself comes after: it
                 # counts.

@@ -145,7 +145,8 @@ class ServiceOracle:
         newest = min(self._newest, self.newest_published())
         if lineage.name < newest:
             raise BrokenError("the published lineage never goes back", f"{newest}: {lineage.name}")
-        if self._is_beyond(lineage, self._ends):
+        is_damaged = lineage.name in self._fold.damaged_files  # what it has folded may not be known
+        if not is_damaged and self._is_beyond(lineage, self._ends):
             raise BrokenError("a fold goes on from what the log holds", lineage.name)
 
     def on_batch(self) -> None:
