@@ -91,8 +91,8 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Status
     since: int | None
-    """Since when the status holds, while behind or blind since when the figures do not follow the cluster, for whatever
-    reason holds now; None while live, or if it is not known."""
+    """Since when the status holds; while behind or blind, up to when the figures were the cluster's, whatever else puts
+    them in doubt; None while live, or if it is not known."""
     stage: Stage | None
     """The stage to blame; None while live."""
     verified_at: int | None
@@ -144,7 +144,8 @@ _Found = tuple[Status, int | None, Stage | None]
 def _late(view: ClusterView, progress: ReaderProgress, now: int) -> _Found | None:
     """Return the status and stage of what is late or blind, and since when; None if nothing is.
 
-    Of several the outermost is named, and the time is the earliest that is known: until then the figures followed.
+    Of several the outermost is named, and the time is the earliest that is known, also of what else puts the figures in
+    doubt: until then they were the cluster's.
     """
     found: list[_Found] = []
     fold_is_late = progress.log_ahead_ms is not None and progress.log_ahead_ms > LATE_MS
@@ -159,14 +160,18 @@ def _late(view: ClusterView, progress: ReaderProgress, now: int) -> _Found | Non
     if lost_sessions or _is_late(progress.zookeeper_ms, progress.late_ms):
         lost_at = view.log.session_since if view.log.session in lost_sessions else None
         # The watcher notices a silence some seconds after it began.
-        times = [at for at in (lost_at, _ago(now, progress.zookeeper_ms)) if at is not None]
-        found.append((Status.BLIND, min(times, default=None), Stage.WATCHER))
+        answered_at = _ago(now, progress.zookeeper_ms)
+        known = [at for at in (lost_at, answered_at) if at is not None]
+        found.append((Status.BLIND, min(known, default=None), Stage.WATCHER))
     if not found:
         return None
-    status, since, outermost = found[0]
-    if since is not None:
-        since = min(at for _, at, _ in found if at is not None)
-    return status, since, outermost
+    (status, _, outermost), log = found[0], view.log
+    times = [at for _, at, _ in found if at is not None]
+    if len(times) < len(found):
+        return status, None, outermost
+    doubts = (log.incomplete_since, log.divergent_since and log.verified_at)
+    times += [at for at in doubts if at is not None]
+    return status, min(times), outermost
 
 
 def _left(view: ClusterView) -> _Found | None:

@@ -19,7 +19,7 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.records.completeness import LATE_MS, Completeness, Stage, Status, _not_proven
+from controller_model.records.completeness import LATE_MS, Completeness, Stage, Status
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicCreated, TopicDeleted
@@ -49,7 +49,6 @@ PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
 _LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 _ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
 
-_LATE = frozenset({Status.BEHIND, Status.BLIND})
 _SETS_CLOCKS = (
     *("watcher's clock set", "fold's clock set", "exporter's clock set", "ZooKeeper's clock set"),
     "hours pass in the log",
@@ -306,7 +305,7 @@ class Oracle:
     # --- at the exporter --------------------------------------------------------------------
 
     def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness, wall: int) -> None:
-        """Judge what is shown as live, or as late since a moment: each znode's value was the truth not long before."""
+        """Judge what is shown as true, now or until a moment: each znode's value was the truth not long before."""
         skew = completeness.clock_skew_ms
         if skew and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
             raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
@@ -315,14 +314,14 @@ class Oracle:
         view, since = snapshot.view, completeness.since
         if completeness.status in _LIVE:
             self.on_live(view.as_of, view.log.digest)
-        elif (
-            completeness.status in _LATE
-            and since is not None
-            and _not_proven(view) is None
-            and not any(self.world.hits[fault] for fault in _SETS_CLOCKS)
-        ):
-            claim = "late figures were true until the time that is shown"
-            self._judge(view.as_of, view.log.digest, wall - since, claim)
+            return
+        log = view.log
+        if log.verified_at is None or log.is_missing_some or view.unreadable_controller:
+            return  # what is not known yet, may not be read or cannot be read is shown as such
+        was_true = log.verified_at if completeness.status is Status.DIVERGENT else since
+        if was_true is not None and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
+            claim = f"{completeness.status} figures were true until the time that is shown"
+            self._judge(view.as_of, log.digest, wall - was_true, claim)
 
     def on_live(self, as_of: AsOf, digest: str, *, age_ms: int = 0) -> None:
         """Judge figures, by their digest, that were shown as live so long ago."""

@@ -263,7 +263,7 @@ class WatcherService:
 
     def _handle_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)
-        silent_ms = self._pulse.waits_ms(now_ms)
+        silent_ms = self._pulse.answered_ms(now_ms) or 0
         # A new connection may be armed before the next question is due, and questions to the old
         # one get no answer.
         self._pulse.give_up()

@@ -140,7 +140,7 @@ class Watcher:
     def on_session(
         self, state: SessionState, server: str, now_ms: int, *, silent_ms: int = 0
     ) -> None:
-        """Handle a change of the connection or the session. `silent_ms`: for how long a question has had no answer."""
+        """Handle a change of the connection or the session. `silent_ms`: how long ago ZooKeeper answered."""
         self._out.forget(lambda _: True)
         self._stop_reading()
         self._arming.on_session(state, server, now_ms)

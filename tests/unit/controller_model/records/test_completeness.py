@@ -49,7 +49,17 @@ def read(**fields: object) -> ReaderProgress:
         ({}, read(fold_ms=LATE, watcher_ms=LATE + 9), (Status.BEHIND, T0 - LATE - 9, Stage.FOLD)),
         ({}, read(fold_ms=LATE + 9, watcher_ms=LATE), (Status.BEHIND, T0 - LATE - 9, Stage.FOLD)),
         ({}, read(fold_ms=None, watcher_ms=LATE), (Status.BEHIND, None, Stage.FOLD)),
-        ({}, read(watcher_ms=LATE, zookeeper_ms=None), (Status.BEHIND, T0 - LATE, Stage.WATCHER)),
+        ({}, read(watcher_ms=LATE, zookeeper_ms=None), (Status.BEHIND, None, Stage.WATCHER)),
+        (
+            {"incomplete_since": T0 - 9_999},
+            read(watcher_ms=LATE),
+            (Status.BEHIND, T0 - 9_999, Stage.WATCHER),
+        ),
+        (
+            {"divergent_since": T0 - 1, "verified_at": T0 - 9_999},
+            read(watcher_ms=LATE),
+            (Status.BEHIND, T0 - 9_999, Stage.WATCHER),
+        ),
         ({}, read(zookeeper_ms=LATE), (Status.BLIND, T0 - LATE, Stage.WATCHER)),
         ({}, read(zookeeper_ms=None), (Status.BLIND, None, Stage.WATCHER)),
         ({}, read(zookeeper_ms=9, session=SUSPENDED), (Status.BLIND, T0 - 9, Stage.WATCHER)),
