@@ -49,7 +49,8 @@ What is checked:
 - After every batch: nothing has moved back, the digest equals the state, a hole is reported, a complete resync is
   accepted, what counts as verified was true, divergent is never a false alarm.
 - Twice a second: what the exporter shows as live was true within 4 s (20 s while a server that lost its peers has not
-  noticed it), and the controller can be read.
+  noticed it), and the controller can be read. What it shows as behind, blind, incomplete or divergent was true
+  within 4 s before the time up to which, as it says, the figures followed the cluster.
 - At the watcher: a resync starts where the view is, an event precedes its value, only the leader publishes, and only
   under a proof.
 - In the fold's output and at the exporter: event ids rise, an election is reported once, a topic is reported as deleted
