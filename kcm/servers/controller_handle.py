@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
 
 from kcm.servers.ports import HOST
 from zk_source.ensemble.four_letter_words import four_letter_word
 
 _PATH = "/controller"
+_UNANSWERED = (ConnectionLoss, SessionExpiredError)
 _POLL_S = 0.005  # as fast as brokers are, so that deletions follow each other closely
 
 
@@ -39,10 +40,10 @@ class ControllerHandle:
         self._poll_s = poll_s
 
     def holder(self) -> Holder | None:
-        """Return the holder; None while there is none."""
+        """Return the holder; None while there is none, and while ZooKeeper does not say."""
         try:
             payload, stat = self._client.get(_PATH)
-        except NoNodeError:
+        except (NoNodeError, *_UNANSWERED):
             return None
         return Holder(int(msgspec.json.decode(payload)["brokerid"]), stat.czxid, stat.ctime)
 
@@ -50,16 +51,16 @@ class ControllerHandle:
         """Return whether /controller exists and each live broker's session has a watch on it.
 
         False while a broker starts or stops, as its registration may disappear between two requests, and while a
-        busy ZooKeeper does not say.
+        busy ZooKeeper does not say, or a restarted one ends the client's session.
         """
-        registered = self._client.get_children("/brokers/ids")
-        paths = [f"/brokers/ids/{broker}" for broker in registered]
-        stats = [self._client.exists(path) for path in (_PATH, *paths)]
-        if None in stats:
-            return False
         try:
+            registered = self._client.get_children("/brokers/ids")
+            paths = [f"/brokers/ids/{broker}" for broker in registered]
+            stats = [self._client.exists(path) for path in (_PATH, *paths)]
             answer = four_letter_word(HOST, self._port, "wchp")
-        except TimeoutError:
+        except (TimeoutError, *_UNANSWERED):
+            return False
+        if None in stats:
             return False
         owners = {stat.ephemeralOwner for stat in stats[1:]}
         return owners <= watchers(answer, _PATH)

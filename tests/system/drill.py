@@ -103,8 +103,10 @@ class Drill:
 
     @property
     def zookeeper(self) -> KazooClient:
-        """A client of the watched ZooKeeper."""
-        return self.cluster.truth.client
+        """A client of the watched ZooKeeper; a step may have killed that, and with it the client's session."""
+        client = self.cluster.truth.client
+        wait_until(lambda: client.connected)
+        return client
 
     def start(self) -> None:
         """Begin with an empty cluster, and servers and a watcher that have the drill's settings."""
@@ -128,7 +130,7 @@ class Drill:
             self._deposed_at_work[broker.broker_id] = self._times_deposed_at_work(broker)
         self.cluster.truth = ZooKeeperTruth(self.cluster.zookeeper.connect_string)
         self.cluster.load = Load(self.cluster.bootstrap_servers)
-        self.zookeeper.start(timeout=DEADLINE_S)
+        self.cluster.truth.client.start(timeout=DEADLINE_S)
         self._await_no_topics()
         self.prometheus.start()
         self.pipeline.processes["stream"].wait_ready()
@@ -194,8 +196,8 @@ class Drill:
     def close(self) -> None:
         """Stop the drill's own clients."""
         self.cluster.load.close()
-        self.zookeeper.stop()
-        self.zookeeper.close()
+        self.cluster.truth.client.stop()
+        self.cluster.truth.client.close()
 
     def seen(self, query: str) -> list[str]:
         """Return what Prometheus answers now, one line for each series."""

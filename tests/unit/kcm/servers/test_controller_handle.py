@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 
 from kcm.servers import controller_handle
 from kcm.servers.controller_handle import ControllerHandle, watchers
@@ -30,3 +31,19 @@ def test_a_busy_zookeeper_is_asked_again_who_watches(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(controller_handle, "four_letter_word", answered)
     handle = ControllerHandle(client, 2181)
     assert [handle.watched_by_all(), handle.watched_by_all()] == [False, True]
+
+
+@pytest.mark.parametrize("lost", [SessionExpiredError, ConnectionLoss])
+def test_a_zookeeper_that_was_restarted_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, lost: type[Exception]
+) -> None:
+    """The client's first question may end with the session from before."""
+    holder = (b'{"brokerid": 7}', SimpleNamespace(czxid=9, ctime=1))
+    client: Any = mock.Mock()
+    client.get_children.side_effect = [lost, []]
+    client.exists.return_value = SimpleNamespace(ephemeralOwner=0x10)
+    client.get.side_effect = [lost, holder]
+    monkeypatch.setattr(controller_handle, "four_letter_word", lambda *_: "")
+    handle = ControllerHandle(client, 2181, poll_s=0)
+    assert [handle.watched_by_all(), handle.watched_by_all()] == [False, True]
+    assert handle.await_holder(lambda _: True, 20).broker == 7
