@@ -42,7 +42,7 @@ def test_the_cluster_view_is_sent_last_and_unchanged_brokers_are_not_sent() -> N
 
 
 def test_large_topics_come_in_chunks_and_shrunk_ones_take_views_back() -> None:
-    """1,000 partitions a view; a view that is no longer needed is reported as deleted."""
+    """1,000 partitions a view; a view that is no longer needed is reported as deleted, once."""
     history, fold = begun()
     history.topic("big", {p: [0] for p in range(2_001)})
     fold.follow(history)
@@ -54,6 +54,9 @@ def test_large_topics_come_in_chunks_and_shrunk_ones_take_views_back() -> None:
     fold.follow(history)
     gone = [key for key, view in fold.views().items() if isinstance(view, Deleted)]
     assert gone == ["prod/topic/big/1", "prod/topic/big/2"]
+    history.topic("big", {0: [0], 1: [0]})
+    fold.follow(history)
+    assert [key for key in fold.views() if "/topic/" in key] == ["prod/topic/big/0"]
 
 
 def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> None:

@@ -61,6 +61,9 @@ def test_blocked_partitions_are_reported_with_their_reason() -> None:
     old = next_rebalance(partitions, cluster, AutoRebalance(reassignments_block=True))
     assert old.elect == ()
     assert len(old.blocked[Blocked.REASSIGNMENT]) == 5
+    shrinking = [part(0, leader=2), part(1, removing=(3,))]
+    old = next_rebalance(shrinking, cluster, AutoRebalance(reassignments_block=True))
+    assert (old.elect, old.blocked) == ((), {Blocked.REASSIGNMENT: (T0,)})
     off = next_rebalance(partitions, cluster, AutoRebalance(auto_leader_rebalance_enable=False))
     assert (off.elect, off.exceeding) == ((), found.exceeding)
     assert blocked_by(part(0, leader=2, deleting=True), cluster) is Blocked.TOPIC_BEING_DELETED

@@ -12,6 +12,7 @@ from controller_model.insight.loss import lose
 from controller_model.kafka import metadata_records as kafka
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import (
+    ENDS_IN_KRAFT,
     BrokerEnd,
     BrokerStarted,
     BrokerStopped,
@@ -183,6 +184,20 @@ def test_an_unclean_election_recovers() -> None:
     assert fold.feed(Watcher(cluster).slices(first=place)).cluster.counts.recovering == 0
 
 
+@pytest.mark.parametrize("is_snapshot", [False, True])
+def test_a_topic_that_is_deleted_recovers_no_more(*, is_snapshot: bool) -> None:
+    """Whether its recovery was followed or read in a snapshot, in which it comes whole."""
+    cluster = a_cluster()
+    unclean = [("fence", 2), ("fence", 1), ("unfence", 2), ("elect_unclean", "t", 0)]
+    fold, _ = reported(cluster, *unclean)
+    if is_snapshot:
+        fold = KraftFold().feed(Watcher(cluster).snapshot())
+    assert fold.cluster.counts.recovering == 1
+    place = cluster.end
+    cluster.delete("t")
+    assert fold.feed(Watcher(cluster).slices(first=place)).cluster.counts.recovering == 0
+
+
 def test_eligible_leader_replicas_are_held_and_cleared() -> None:
     """The last member of an ISR leaves it and stays eligible; a change of min.insync.replicas clears that."""
     cluster = a_cluster(elr=True)
@@ -296,12 +311,13 @@ def test_a_directory_counts_as_offline_as_kafka_counts_it() -> None:
 
 
 def test_a_broker_is_fenced_until_it_is_unfenced() -> None:
-    """It starts when it is unfenced, not when it registers; in controlled shutdown it leads nothing."""
+    """It starts when it is unfenced, not when it registers; its ends count from 0; in controlled shutdown it leads nothing."""
     cluster = KraftCluster()
     cluster.register(1)
     fold = KraftFold().feed(Watcher(cluster).slices())
     view = fold.views()["prod/broker/1"]
     assert (view.record.live, view.record.fenced, view.inferred_state) == (False, True, "FENCED")
+    assert view.record.ends == dict.fromkeys(ENDS_IN_KRAFT, 0)
     assert not any(isinstance(each, BrokerStarted) for each in fold.events)
     for operation, live, state in (
         ("unfence", True, "UNFENCED"),
@@ -324,7 +340,7 @@ def test_a_broker_is_fenced_until_it_is_unfenced() -> None:
 
 
 def test_offline_log_directories_are_counted() -> None:
-    """A change names those that are online still; a snapshot does not name the others."""
+    """A change names those that are online still, a registration all; a snapshot does not name the others."""
     cluster = a_cluster()
     fold, events = reported(cluster, ("fail_dir", 1))
     record = fold.views()["prod/broker/1"].record
@@ -332,6 +348,11 @@ def test_offline_log_directories_are_counted() -> None:
     assert type(events[0]).__name__ == "LogDirFailed"
     late = KraftFold().feed(Watcher(cluster).snapshot())
     assert late.views()["prod/broker/1"].record.log_dirs_offline is None
+    place = cluster.end
+    cluster.fence(1)
+    cluster.register(1)
+    record = fold.feed(Watcher(cluster).slices(first=place)).views()["prod/broker/1"].record
+    assert (record.log_dirs_offline, record.log_dir_failures) == (0, 1)
 
 
 def test_old_fences_are_read_as_the_new_ones() -> None:
@@ -382,16 +403,16 @@ ODD: Sequence[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("record", "reason"), ODD)
 def test_what_no_kafka_writes_is_an_anomaly(record: Any, reason: str) -> None:
-    """It is counted and reported with its offset, and changes nothing."""
+    """It is counted and reported with its own offset in its batch, and changes nothing."""
     cluster = a_cluster()
     fold = KraftFold().feed(Watcher(cluster).slices())
     place, before = cluster.end, fold.cluster.counts
-    cluster.write(record)
+    cluster.write(kafka.FeatureLevel("other.version", 1), record)
     fold.events.clear()
     fold.feed(Watcher(cluster).slices(first=place))
     (anomaly,) = fold.events
     assert reason in anomaly.reason  # type: ignore[union-attr]  # it is an Anomaly
-    assert f"at offset {place}" in anomaly.path  # type: ignore[union-attr]  # it is an Anomaly
+    assert f"at offset {place + 1}" in anomaly.path  # type: ignore[union-attr]  # it is an Anomaly
     assert fold.cluster.counts == before
     assert fold.cluster.log.anomalies == 1
 
