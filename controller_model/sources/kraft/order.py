@@ -89,9 +89,9 @@ def _admit_slice(state: ClusterState, kraft: KraftState, record: MetadataSlice) 
     if record.generation > position.generation:
         if record.first != 0 or record.after_epoch != NO_EPOCH:
             return None, _lacks(state, record, offset=0)
+        # It continues the log of which nothing is held now.
         _begin_generation(state, kraft, record, record.last, record.epoch)
         kraft.replaces = position.generation > 0
-        return _continue(state, kraft, record), []
     is_held = record.last < kraft.end
     kraft.known_end = max(kraft.known_end, record.seq)
     is_repeated = is_held and _epoch_at(kraft, record.last) in {None, record.epoch}
@@ -128,8 +128,6 @@ def _from(batch: MetadataBatch, offset: int) -> MetadataBatch | None:
     """Return a batch without its records before an offset; None if none is left."""
     offsets = [batch.offset_of(index) for index in range(len(batch.records))]
     skipped = sum(each < offset for each in offsets)
-    if not skipped:
-        return batch
     left = tuple(offsets[skipped:])
     if not left:
         return None
