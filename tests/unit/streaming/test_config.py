@@ -68,3 +68,13 @@ def test_a_bad_figure_of_a_cluster_is_refused(value: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", value)
     with pytest.raises(UsageError, match="KCM_MIN_INSYNC_REPLICAS"):
         load(StreamSettings)
+
+
+@pytest.mark.parametrize("value", ["2", "[2]"])
+def test_one_figure_for_all_clusters_in_the_file_is_refused(value: str, tmp_path: Path) -> None:
+    """A number or a list names no cluster; the error names the file's key in one line."""
+    file = tmp_path / "kcm.toml"
+    file.write_text(f"min_insync_replicas = {value}\n")
+    with pytest.raises(UsageError, match="min_insync_replicas") as caught:
+        load(StreamSettings, file)
+    assert len(str(caught.value).splitlines()) == 1

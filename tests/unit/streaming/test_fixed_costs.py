@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql.streaming.tws_tester import TwsTester
 
 from bench.load import LogLoad, messages
 from bench.map_state import TopicsInMemory
@@ -20,8 +21,8 @@ from streaming.fixed_costs import (
     MAX_OBJECTS,
     _shorten_hadoop_configuration,
     freeze_long_lived,
-    relax_gc,
 )
+from streaming.processor import FoldParameters, FoldProcessor
 
 PYTHONS_OWN = (700, 10, 10)
 
@@ -35,9 +36,10 @@ def _thresholds() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_the_garbage_collector_thresholds_are_raised() -> None:
+def test_a_processor_raises_the_thresholds_of_the_garbage_collector() -> None:
     """Above Python's defaults, but finite: another library may create cycles."""
-    relax_gc()
+    processor = FoldProcessor(FoldParameters("0000000000001-abc", "v", "e", 1, Assumed()))
+    TwsTester(processor)  # which initializes it, as a worker of Spark does
     assert gc.isenabled()
     assert all(now > own for now, own in zip(gc.get_threshold(), PYTHONS_OWN, strict=True))
 

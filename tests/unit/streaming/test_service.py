@@ -26,6 +26,7 @@ from pipeline.settings import load
 from pipeline.stop_signal import StopSignal
 from pipeline.topics import EnsuredTopics, topic_names
 from streaming.config import StreamSettings
+from streaming.failures import FailureKind
 from streaming.metrics import FoldMetrics
 from streaming.service import _Fold, run
 from streaming.workspace import Workspace
@@ -374,6 +375,25 @@ def test_the_reason_of_a_failed_query_is_logged(
     assert played.stop.waits_s.count(1.0) == 2, (
         "the second failure in a row is followed by a longer pause"
     )
+
+
+def test_the_reason_of_a_hang_is_told_of_its_own_query_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The JVM was killed for it; the next query's failure counts as what it is, not as a hang without end."""
+    played = Played(monkeypatch, tmp_path, [(0, "the JVM dies"), (0, "refused: the port is taken")])
+    hangs = "Spark's JVM has not answered for 120 s"
+
+    def hang_once() -> None:
+        if len(played.sessions) == 1:
+            played.watchdog.reason = hangs
+
+    played.on_session = hang_once
+    failed = [entry for entry in logged(played) if entry["event"] == "the query failed"]
+    assert [(entry["kind"], entry["reason"]) for entry in failed] == [
+        (FailureKind.HUNG.value, hangs),
+        (FailureKind.OTHER.value, "refused: the port is taken"),
+    ]
 
 
 def test_a_new_lineage_is_logged_with_its_reason_and_starts_the_lag_over(

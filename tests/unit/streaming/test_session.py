@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py4j.protocol import Py4JError
 
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
@@ -157,16 +159,22 @@ def test_a_jvm_that_does_not_end_is_killed(how: str) -> None:
     assert jvm.stdout is not None
     worker = int(jvm.stdout.readline())
     session = Session.__new__(Session)  # without a JVM
-    session._gateway = SimpleNamespace(proc=jvm, shutdown=lambda: None)
     asked: list[str] = []
-    session.spark = SimpleNamespace(stop=lambda: asked.append("stop"))  # type: ignore[assignment]
+    session._gateway = SimpleNamespace(proc=jvm, shutdown=lambda: asked.append("gateway"))
+
+    def stop() -> None:
+        time.sleep(0.1)
+        asked.append("Spark")
+
+    session.spark = SimpleNamespace(stop=stop)  # type: ignore[assignment]
     try:
         if how == "kill":
             session.kill()
             wait_until(lambda: state_of(worker), lambda state: state in {"", "Z"}, deadline_s=10)
         else:
             session.close(jvm_deadline_s=0.1)
-            assert asked == ["stop"]
+            assert asked == ["Spark", "gateway"], "Spark needs the connection for its end"
+            assert jvm.returncode == -signal.SIGKILL, "the next fold finds the folder's lock free"
         assert jvm.wait(10) == -signal.SIGKILL
         assert not session.alive
     finally:
@@ -176,6 +184,48 @@ def test_a_jvm_that_does_not_end_is_killed(how: str) -> None:
         jvm.wait()
         for pipe in (jvm.stdin, jvm.stdout):
             pipe.close()
+
+
+class ExitFiles:
+    """The part of a JVM with the files that it deletes at its exit: in a private field of a class of this name."""
+
+    def __init__(self, hook: str = "java.io.DeleteOnExitHook") -> None:
+        self.to_delete = {"/scratch/1.sock"}
+        self.java = SimpleNamespace(
+            lang=SimpleNamespace(Class=SimpleNamespace(forName=self._find)),
+            util=SimpleNamespace(LinkedHashSet=set),
+        )
+        self._hook = hook
+        self._is_accessible = False
+
+    def setAccessible(self, flag: bool) -> None:  # noqa: N802  # Java's name and call
+        """Let a private field be set."""
+        self._is_accessible = flag
+
+    def set(self, of: None, files: set[str]) -> None:
+        """Set the static field."""
+        assert of is None
+        if not self._is_accessible:
+            raise Py4JError("IllegalAccessException: a member with modifiers private static")
+        self.to_delete = files
+
+    def _find(self, name: str) -> SimpleNamespace:
+        if name != self._hook:
+            raise Py4JError(f"ClassNotFoundException: {name}")
+        return SimpleNamespace(getDeclaredField={"files": self}.__getitem__)
+
+
+def test_the_jvm_forgets_the_files_of_batches_where_it_can() -> None:
+    """Another set takes the list's place, since more files follow; a Java without the list is no error."""
+    session = Session.__new__(Session)  # without a JVM
+    jvm = ExitFiles()
+    session._gateway = SimpleNamespace(jvm=jvm)
+    session.forget_temporary_files()
+    assert jvm.to_delete == set()
+    other = ExitFiles("java.io.OtherHook")
+    session._gateway = SimpleNamespace(jvm=other)
+    session.forget_temporary_files()
+    assert other.to_delete == {"/scratch/1.sock"}
 
 
 def state_of(pid: int) -> str:

@@ -120,6 +120,16 @@ def test_a_path_that_is_not_a_folder_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_that_cannot_be_used_is_not_left_locked(tmp_path: Path) -> None:
+    """Once the cause is corrected, the next attempt of the same process holds it."""
+    (tmp_path / "log4j2.properties").mkdir()
+    with pytest.raises(EnvironmentProblemError):
+        workspace(tmp_path).__enter__()
+    (tmp_path / "log4j2.properties").rmdir()
+    with workspace(tmp_path) as held:
+        assert held.lock_fd >= 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
 def test_a_folder_without_room_for_a_batch_is_named(tmp_path: Path) -> None:
     """What is written to find that out is removed, whether there is room or not."""
