@@ -262,10 +262,11 @@ def test_after_a_missing_topic_both_are_looked_up_until_kafka_answers(
     client = Client(ends=((0, 0),))
     following = begun(monkeypatch, client)
     client.polls += [[], [Message(LOG, 0, MISSING)]]
-    monkeypatch.setattr(readback_module, "_BEGINNING_INTERVAL_S", 0.0)
     client.asked.clear()
     with structlog.testing.capture_logs() as logged:
-        for _ in range(3):
+        for now_s in (100.0, 101.0, 111.0):
+            clock = SimpleNamespace(monotonic=lambda now_s=now_s: now_s)
+            monkeypatch.setattr(readback_module, "time", clock)
             following._poll(Items().put)
     assert client.asked == [VIEWS, VIEWS, LOG, VIEWS]
     assert [line["trouble"] for line in logged] == ["MISSING"]

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Self
 
 import pytest
+import structlog
 from confluent_kafka import KafkaError
 
 from pipeline import kafka_errors
@@ -124,7 +125,9 @@ def test_a_lost_log_leads_to_a_resignation_and_retries_with_backoff(
         raise LogLostError("gone", 0)
 
     played.each_term = lose
-    played.run()
+    with structlog.testing.capture_logs() as logged:
+        played.run()
+    assert {line["reason"] for line in logged} == {"gone"}
     assert played.pauses_s == [1, 2, 4, 8, 16, 30, 30, 30, 1, 2]
     assert played.steps.count("resign") == 10
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from tests.support.web import (
     PASSWORD,
     basic,
@@ -189,6 +189,23 @@ def test_a_password_that_is_not_compared_in_time_keeps_its_place(
         assert status(exchange(server, request(basic(), path="/healthz"))) == 200
         go.set()
         wait_until(lambda: status(exchange(server, request(basic()))) == 200)
+
+
+def test_a_client_that_leaves_does_not_wait_for_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request ends with the connection: who guesses and leaves at once holds no place that another needs."""
+    go, refused = threading.Event(), list[int]()
+    monkeypatch.setattr(passwords, "is_password", lambda *_given: go.wait(2 * DEADLINE_S))
+    monkeypatch.setattr(passwords, "COMPARED_TIMEOUT_S", 2 * DEADLINE_S)
+    options = _secured(tmp_path)
+    with WebServer(page(), "127.0.0.1", 0, options, refused=refused.append) as server:
+        try:
+            with connected(server) as client:
+                client.sendall(request(basic("alice", "guess")))
+            wait_until(lambda: refused, lambda seen: seen == [503])
+        finally:
+            go.set()
 
 
 def test_a_client_that_does_not_read_its_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,10 @@ def test_the_end_cuts_off_a_client_that_does_not_read(caplog: pytest.LogCaptureF
             client.sendall(request())
             assert client.recv(1)
         assert not server.alive
+        with suppress(ConnectionResetError):
+            while client.recv(1 << 20):
+                pass
+    assert left_open() == []
     assert [(entry["log_level"], entry["clients"]) for entry in logs] == [("warning", 1)]
     assert not caplog.records, "uvicorn logs nothing of its own"
 

@@ -114,3 +114,14 @@ def test_the_bounds_of_a_number_are_described() -> None:
     parameters = document()["paths"][path]["get"]["parameters"]
     (limit,) = (each["schema"] for each in parameters if each["name"] == "limit")
     assert limit == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
+
+
+def test_each_part_of_a_path_that_a_client_fills_in_is_described() -> None:
+    """And nothing else is in the path: the fleet's answers name no cluster."""
+    paths = document()["paths"]
+    named = {
+        path: [each["name"] for each in described["get"]["parameters"] if each["in"] == "path"]
+        for path, described in paths.items()
+    }
+    assert {path.count("{") for path in paths} == {0, 1}
+    assert named == {path: ["name"] * path.count("{name}") for path in paths}

@@ -66,7 +66,7 @@ def test_a_healthy_cluster_has_no_problem() -> None:
 
 def test_a_count_has_its_meaning_and_a_partition_filter() -> None:
     """A count of one is in the singular; each kind links to the list of its partitions."""
-    counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
+    counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, isr_empty=4, without_state=9)
     found = problems(snapshot(broker_view(0), counts=counts))
     assert [(p.severity, p.text, p.filter) for p in found] == [
         ("critical", "1 partition is offline: no writes, no reads", "offline"),
@@ -74,6 +74,11 @@ def test_a_count_has_its_meaning_and_a_partition_filter() -> None:
             "critical",
             "2 partitions are under min ISR: writes with acks=all are refused",
             "under-min-isr",
+        ),
+        (
+            "critical",
+            "4 partitions are without anybody in sync: start an eligible leader replica",
+            "offline",
         ),
         ("warning", "1,003 partitions are under-replicated", "under-replicated"),
         ("warning", "9 partitions have no state: no leader", "without-state"),
@@ -282,8 +287,14 @@ def test_the_monitors_own_state_is_a_problem_once_its_alert_fires() -> None:
     assert judged_of(log=doubtful, now=T0 + 300_000) == {
         "KcmIncompleteOrDivergent": AlertState.FIRING
     }
-    skewed = {"clock_skew_ms": {Stage.FOLD: -5_001}}
-    assert judged_of(reading=skewed) == {"KcmClocksDisagree": None}
+    unproven = log_view(verified_at=None)
+    assert judged_of(log=unproven, counters_since=T0, now=T0 + 299_999) == {}
+    assert judged_of(log=unproven, counters_since=T0, now=T0 + 300_000) == {
+        "KcmIncompleteOrDivergent": AlertState.FIRING
+    }, "where nothing was ever verified, since the figures began"
+    (skewed,) = problems(snapshot(), clock_skew_ms={Stage.FOLD: -5_001})
+    assert (skewed.alert, skewed.state) == ("KcmClocksDisagree", None)
+    assert skewed.text == "Clocks disagree: times in events and incidents may be wrong"
     assert judged_of(reading={"read_ms": None, "watcher_ms": None}) == {}
     assert judged_of(counts=Counts(partitions=4, under_min_isr=None)) == {"KcmMinIsrNotKnown": None}
 
@@ -309,6 +320,17 @@ def test_a_topic_deletion_that_is_stuck_is_a_problem() -> None:
     assert judged_of(controller=migrating, log=log_view(kraft_since=T0)) == {
         "KafkaMigratingToKraft": AlertState.FIRING
     }
+
+
+def test_a_cluster_that_has_left_zookeeper_is_said_to_have_left() -> None:
+    """Until then it migrates, and ZooKeeper holds the same."""
+    (migrating,) = problems(snapshot(log=log_view(kraft_since=T0)))
+    assert migrating.text.endswith("which migrates: ZooKeeper is a copy")
+    (left,) = problems(snapshot(log=log_view(kraft_since=T0, left_since=T0)))
+    assert left.alert == migrating.alert == "KafkaMigratingToKraft"
+    assert left.text.endswith(
+        "ZooKeeper is at most a copy, and not all brokers are registered in it"
+    )
 
 
 def kraft(

@@ -108,7 +108,7 @@ def answered(at: int, ends: dict[Place, int], *topics: str) -> TopicsAnswer:
 
 
 def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
-    """The states before it are not shown; from then on each complete batch is."""
+    """The states before it are not shown; from then on each complete batch is, and is counted."""
     reading = Reading()
     reading.apply(record(cluster_view()), record(cluster_view(at=as_of(2))))
     assert reading.shown() == {}
@@ -121,6 +121,7 @@ def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
     reading.apply(record(cluster_view(at=as_of(3))))
     assert reading.shown() == {"prod": 3}
     assert reading.figure("clusters") == 1
+    assert reading.figure("batches_total") == 2
 
 
 def test_a_read_that_changes_no_cluster_renders_none() -> None:
@@ -309,6 +310,19 @@ def test_an_answer_gives_the_lag_and_the_time_of_the_request() -> None:
     assert reading.state.status.records_left == 8, "the same answer says nothing new"
 
 
+def test_an_answer_with_nothing_left_to_read_dates_what_is_read() -> None:
+    """It is as of the question, also where nothing new arrives; an older question does not take that back."""
+    reading, source = following(), Source({})
+    ends = dict.fromkeys(PLACES, 5)
+    source.reader.next_offset.update(ends)
+    asked_at, reading.now = reading.now, reading.now + 2_000
+    for at, read_at in ((asked_at, asked_at), (asked_at - 500, asked_at)):
+        source.answer(reading, answered(at, ends, *NAMES))
+        assert reading.state.status.read_at == read_at
+    source.answer(reading, answered(asked_at + 500, ends, VIEWS, CHANGES))
+    assert reading.state.status.read_at == asked_at, "a topic that is gone is not read to its end"
+
+
 def test_a_client_that_reads_nothing_is_replaced() -> None:
     """After 15 s in which Kafka has more; one that reads, be it slowly, or has read all, is not."""
     reading = following()
@@ -359,9 +373,12 @@ def test_topics_are_gone_when_they_are_missing_for_a_while() -> None:
         reading.now += 1
         source.answer(reading, answered(reading.now, {}))
         assert reading.state.status.topics_gone == (), "it was away: the wait begins anew"
+        gone = []
         for topics in (whole, (VIEWS,), (VIEWS,), (VIEWS,), (), whole):
             source.answer(reading, answered(reading.now, {}, *topics))
+            gone.append(len(reading.state.status.topics_gone))
             reading.now += MISSING_MS
+    assert gone == [0, 0, 2, 2, 3, 0], "an answer with all of them lets the wait begin anew, too"
     said = [line["topics"] for line in logged if "topics" in line]
     assert said == [f"{CHANGES}, {EVENTS}", f"{CHANGES}, {EVENTS}, {VIEWS}"]
     assert reading.state.status.topics_gone == ()
