@@ -460,7 +460,7 @@ def denied_list_cut() -> AbstractContextManager[None]:
     return _patched(DeniedPaths, "named", property(named))
 
 
-@_caught_by(8, 317)
+@_caught_by(25, 317)
 def refused_read_ignored() -> AbstractContextManager[None]:
     """A read that fails with a server's error is ignored."""
     real = TreeReader._on_value
@@ -494,7 +494,7 @@ def nesting_ends_the_fold() -> AbstractContextManager[None]:
     return _patched(changes, "DECODING_ERRORS", _NOT_NESTING)
 
 
-@_caught_by(12, 16)
+@_caught_by(12, 24)
 def nesting_ends_the_exporter() -> AbstractContextManager[None]:
     """A record of the views or the events with many nested brackets raises."""
     return _patched(decoding, "DECODING_ERRORS", _NOT_NESTING)
@@ -506,7 +506,7 @@ def nesting_ends_the_reading_back() -> AbstractContextManager[None]:
     return _patched(readback, "DECODING_ERRORS", _NOT_NESTING)
 
 
-@_caught_by(27, 191)
+@_caught_by(27, 157)
 def null_deletes() -> AbstractContextManager[None]:
     """A null deletes the view of its key, without a check of the record before it."""
     real = ViewStore.apply

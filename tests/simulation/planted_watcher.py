@@ -14,7 +14,6 @@ from unittest import mock
 
 from controller_model.fold.broker_views import BrokerViews
 from source_log.generation_fencing import FencingDecision, Generations
-from source_log.log_completeness import LogCompleteness
 from zk_source.config import WatchSettings
 from zk_source.service import service
 from zk_source.watcher.dirty_paths import DirtyPaths
@@ -59,7 +58,6 @@ PLANTED: Mapping[str, Plant] = {
         ("muted without end", Watcher, "on_pipeline_back", None),
         ("newcomers ignored", Generations, "judge_record", FencingDecision.IGNORE),
         ("reads kept over a resync", DirtyPaths, "clear", None),
-        ("answers prove while changes are missed", LogCompleteness, "reads_forgotten", None),
         ("deletes not published", Recorder, "absence", None),
     )
 }
@@ -73,6 +71,5 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "newcomers ignored": (7, 5),
     "reads kept over a resync": (2, 7),
     "deletes not published": (0, 1),
-    "answers prove while changes are missed": (126,),
 }
 """By name: seeds that catch it."""
