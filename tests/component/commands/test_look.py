@@ -149,7 +149,7 @@ def test_a_second_one_on_its_port_is_refused(
         port = taken.getsockname()[1]
         with looking(tmp_path, *at(zookeeper, zk_chroot), "--port", str(port)) as command:
             assert command.process.wait(REFUSED_S) == 4
-            assert f"{port}" in command.output.splitlines()[-1]
+            wait_until(lambda: command.output.splitlines()[-1], lambda last: f"{port}" in last)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +167,7 @@ def test_a_wrong_address_is_told_in_one_line(
     where = "127.0.0.1:9" if chroot is None else zookeeper.connect_string + chroot
     with looking(tmp_path, "--zookeeper", where) as command:
         assert command.process.wait(REFUSED_S) == code
-        last = command.output.splitlines()[-1]
-        assert last.startswith("kcm: ")
+        last = wait_until(
+            lambda: command.output.splitlines()[-1], lambda line: line.startswith("kcm: ")
+        )
         assert says in last
