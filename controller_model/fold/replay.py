@@ -15,7 +15,7 @@ from controller_model.kafka.ids import Position, new_tuple
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
-from controller_model.state.completeness import count_anomaly, followed_until, mark_incomplete
+from controller_model.state.completeness import count_anomaly, mark_incomplete, mark_unfollowed
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.log_state import LogState
 from controller_model.state.source import LogRecord
@@ -200,9 +200,7 @@ def _jump(state: ClusterState, record: LogRecord) -> list[AnyEvent]:
         hole = f"changes {before.seq + 1} to {record.seq - 1} are missing"
     log.view.holes += 1
     reason = f"a hole in the log: {hole}"
-    at = record.observed_at
-    since = followed_until(log.view, at)
-    return mark_incomplete(state, at=at, since=since, reason=reason, ask=not begins)
+    return mark_unfollowed(state, at=record.observed_at, reason=reason, ask=not begins)
 
 
 def _in_words(error: Exception) -> str:

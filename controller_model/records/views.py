@@ -253,6 +253,11 @@ class LogView(msgspec.Struct, kw_only=True):
         return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.denied)
 
     @property
+    def is_followed(self) -> bool:
+        """Whether the source's session shows changes to the watcher, by what it reported last; true without sessions."""
+        return self.session in {None, SessionState.CONNECTED}
+
+    @property
     def sign_of_life(self) -> int | None:
         """When the watcher last sent a heartbeat or a change, by its clock; None if never."""
         return max(filter(None, (self.heartbeat_at, self.last_change_at)), default=None)

@@ -4,10 +4,9 @@ The rule: only a proof makes the figures complete. Anything else that goes wrong
 requests another resync.
 """
 
-from controller_model.records.changes import SessionState
 from controller_model.records.events import Anomaly, AnyEvent, Incomplete, Verified
 from controller_model.records.foreign_writes import ForeignWriteKind
-from controller_model.records.views import LogView, ResyncWanted
+from controller_model.records.views import ResyncWanted
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 
@@ -36,11 +35,12 @@ def mark_incomplete(  # each by its name
     return [Incomplete(at=at, position=log.position, reason=reason)]
 
 
-def followed_until(view: LogView, at: int) -> int:
-    """Return up to when the log is known to have followed the source, where it is noticed `at` that it did not."""
-    is_followed = view.session in {None, SessionState.CONNECTED}
-    until = view.sign_of_life if is_followed else view.session_since
-    return at if until is None else min(at, until)
+def mark_unfollowed(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
+    """Mark the figures as incomplete since the log is known to have followed the source, where it is noticed `at` that it did not."""
+    view = state.control.log.view
+    until = view.sign_of_life if view.is_followed else view.session_since
+    since = None if until is None else min(at, until)
+    return mark_incomplete(state, at=at, since=since, reason=reason, ask=ask)
 
 
 PROOF_MS = 300_000

@@ -14,7 +14,6 @@ import msgspec
 from controller_model.insight.incident_sentence import sentence
 from controller_model.insight.wording import counted
 from controller_model.kafka.ids import NO_CONTROLLER
-from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import (
     Anomaly,
@@ -98,7 +97,7 @@ def _is_hidden(control: ControlPlane) -> bool:
 def _unsure_since(control: ControlPlane) -> int | None:
     log = control.log.view
     out_of_sight = None
-    if log.session not in {None, SessionState.CONNECTED}:
+    if not log.is_followed:
         out_of_sight = control.now if log.session_since is None else log.session_since
     out_of_sight = control.now if _is_hidden(control) else out_of_sight
     quorum = control.quorum

@@ -54,6 +54,6 @@ class SessionTracker:
 
         A session that is suspended and then lost has followed the cluster until it was suspended.
         """
-        if SessionState.CONNECTED in {state, self.state} and state is not self.state:
+        if (state is SessionState.CONNECTED) is not self.watching:
             self.since_ms = since_ms
         self.state = state

@@ -42,7 +42,7 @@ from controller_model.sources.kraft.state import (
 )
 from controller_model.sources.kraft.topics import end_topic
 from controller_model.state.cluster import ClusterState
-from controller_model.state.completeness import followed_until, mark_incomplete
+from controller_model.state.completeness import mark_incomplete, mark_unfollowed
 from controller_model.state.source import Handle
 from controller_model.state.topic_state import TopicState
 
@@ -76,10 +76,8 @@ def start(state: ClusterState, kraft: KraftState, record: SnapshotStarted) -> li
     count_from(state.control, record.end - 1)
     if not kraft.is_counting:
         return []
-    at = record.observed_at
-    since = followed_until(log.view, at)
     reason = f"a snapshot is being read: {record.reason or 'no reason'}"
-    return mark_incomplete(state, at=at, since=since, reason=reason, ask=False)
+    return mark_unfollowed(state, at=record.observed_at, reason=reason, ask=False)
 
 
 def finish(

@@ -38,8 +38,8 @@ from controller_model.sources.zookeeper.znodes import END_READERS
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import (
     count_anomaly,
-    followed_until,
     mark_incomplete,
+    mark_unfollowed,
     mark_verified,
     request_resync,
 )
@@ -66,13 +66,10 @@ def _start_resync(state: ClusterState, change: ZnodeChange, _handle: Handle) -> 
     wanted, answers = log.wanted, change.answers
     if wanted is not None and answers is not None and answers >= wanted.number:
         log.wanted = None
-    out_of_sight = log.view.session not in {None, SessionState.CONNECTED}
-    if log.baseline and (change.seq == 1 or out_of_sight):
+    if log.baseline and (change.seq == 1 or not log.view.is_followed):
         # The held values are old; what happened since is not known until everything is read again.
         reason = f"a resync is under way after a time out of sight: {change.reason or 'no reason'}"
-        at = change.observed_at
-        since = followed_until(log.view, at)
-        return mark_incomplete(state, at=at, since=since, reason=reason, ask=False), False
+        return mark_unfollowed(state, at=change.observed_at, reason=reason, ask=False), False
     return [], False
 
 
